@@ -1,5 +1,5 @@
-// Requests with a grammar over the fake model, and what came of their answers: for the tests of
-// masks. Include it after cmocka.h.
+// Helpers of the mask tests: requests with a grammar over the fake model, and a record of their
+// answers. Include after cmocka.h.
 #pragma once
 
 #include "tests/scheduler/rig.h"
@@ -16,7 +16,7 @@ static inline void open_letters(struct rig *rig)
 {
     rig->options.vocabulary = rig_letters(rig);
     rig_open(rig);
-    vocabulary_unref(rig->options.vocabulary); // the engine has its own count
+    vocabulary_unref(rig->options.vocabulary); // the engine holds a reference
 }
 
 static inline struct submit_args request_args(struct grammar *g)

@@ -1,5 +1,6 @@
-// Blocks, the prefix table, the hash and the stores of requests, each alone: states and their
-// counts, eviction from the oldest, tokens compared on a hit, the published vector of SipHash.
+// KV blocks, the prefix table, the hash and the chunk stores of requests, without an engine: states
+// and counts of blocks, eviction of the oldest, comparison of tokens on a hit, the published vector
+// of SipHash.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,8 +43,8 @@ static struct prefix_key name_of(const int32_t *tokens, struct hash parent)
     return (struct prefix_key){prefix_hash(secret, &parent, tokens, EACH), parent, tokens};
 }
 
-// The first reference vector of SipHash-2-4-128, the empty input under the key 00..0f; longer
-// inputs and other keys give something else.
+// The empty input under the key 00..0f gives the first reference vector of SipHash-2-4-128. Longer
+// inputs and other keys give other hashes.
 static void test_hash_is_siphash(void **state)
 {
     (void)state;
@@ -79,7 +80,7 @@ static void test_blocks_change_states(void **state)
         block_unref(&w.blocks, id, false);
         assert_int_equal(w.block[id].refs, 1);
         assert_int_equal(blocks_available(&w.blocks), COUNT - 1);
-        w.block[id].ready = keep; // what was not computed is not kept
+        w.block[id].ready = keep; // only a computed block stays cached
         block_unref(&w.blocks, id, false);
         assert_int_equal(blocks_available(&w.blocks), COUNT);
         assert_int_equal(w.blocks.cached_count, keep);
@@ -102,10 +103,10 @@ static void test_eviction_takes_the_oldest(void **state)
     }
     for (uint32_t i = 0; i < 3; i++)
         block_unref(&w.blocks, ids[i], false);
-    block_ref(&w.blocks, ids[0]); // used once more: now it is the newest
+    block_ref(&w.blocks, ids[0]); // used again: now it is the newest
     block_unref(&w.blocks, ids[0], false);
     for (uint32_t i = 0; i < COUNT - 3; i++)
-        (void)block_alloc(&w.blocks); // free blocks are taken first
+        (void)block_alloc(&w.blocks); // free blocks are allocated first
     assert_int_equal(w.blocks.cached_count, 3);
     assert_int_equal(block_alloc(&w.blocks), ids[1]);
     assert_int_equal(prefix_find(&w.blocks, &names[1]), BLOCK_NONE);
@@ -115,7 +116,8 @@ static void test_eviction_takes_the_oldest(void **state)
     assert_int_equal(blocks_available(&w.blocks), 0);
 }
 
-// What a sequence remembers of a chain holds until a block in front of another one goes.
+// A sequence may rely on a chain it found until `breaks` changes. `breaks` counts evicted blocks
+// whose successor in the chain is still cached.
 static void test_a_chain_that_breaks_is_counted(void **state)
 {
     (void)state;
@@ -132,16 +134,16 @@ static void test_a_chain_that_breaks_is_counted(void **state)
             prefix_link(&w.blocks, ids[i], ids[i - 1]);
         parent = name.hash;
     }
-    prefix_drop(&w.blocks, ids[3]); // nothing follows it
+    prefix_drop(&w.blocks, ids[3]); // it has no successor
     assert_int_equal(w.blocks.breaks, 0);
-    prefix_drop(&w.blocks, ids[1]); // its child stays
+    prefix_drop(&w.blocks, ids[1]); // its successor stays cached
     assert_int_equal(w.blocks.breaks, 1);
-    prefix_drop(&w.blocks, ids[0]); // its child went before
+    prefix_drop(&w.blocks, ids[0]); // its successor was evicted earlier
     prefix_drop(&w.blocks, ids[2]);
     assert_int_equal(w.blocks.breaks, 1);
 }
 
-// Even if two names had one hash, the wrong tokens or the wrong parent would not be taken.
+// A lookup compares tokens and parent, so a hash collision does not return a wrong block.
 static void test_tokens_are_compared(void **state)
 {
     (void)state;
@@ -171,10 +173,10 @@ static void test_leaving_blocks_are_counted(void **state)
     prefix_put(&w.blocks, id, &name, true);
     block_ref(&w.blocks, id);
     block_unref_later(&w.blocks, id);
-    assert_int_equal(w.blocks.releasing_count, 0); // one holder stays
+    assert_int_equal(w.blocks.releasing_count, 0); // one reference remains
     block_unref_later(&w.blocks, id);
     assert_int_equal(w.blocks.releasing_count, 1);
-    block_ref(&w.blocks, id); // another holder comes
+    block_ref(&w.blocks, id); // a new reference
     assert_int_equal(w.blocks.releasing_count, 0);
     block_unref(&w.blocks, id, true);
     block_unref(&w.blocks, id, true);
@@ -215,7 +217,7 @@ static void test_stores_keep_owners_apart(void **state)
         store_free(&store, 0, 7);
         store_free(&store, 1, 10);
         assert_int_equal(store.free_count, store.fresh);
-        assert_true(store.fresh == 7); // what came back is lent again
+        assert_true(store.fresh == 7); // freed chunks are reused: no new ones were needed
     }
 }
 

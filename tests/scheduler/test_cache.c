@@ -1,4 +1,4 @@
-// What the prefix cache keeps and gives, seen in results and in tokens computed: blocks of a result
+// The prefix cache, observed through results and the number of computed tokens: blocks of a result
 // that is not finite are never shared, and a waiting sequence does not repeat its lookups.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-// How the request ended.
+// Steps the engine until the request ends. Returns how it ended.
 static enum finish run_to_end(struct rig *rig, struct request *r)
 {
     struct token_event event;
@@ -34,8 +34,9 @@ static uint64_t computed_alone(struct rig *rig, int32_t first, uint32_t length)
     return fake_computed(rig->model) - before;
 }
 
-// The prompt takes three steps of 64 tokens; one of them is corrupted, and only the last gives a
-// result. Whichever it was, the same prompt is then computed anew from its start and is correct.
+// The prompt takes three steps of 64 tokens. One step is corrupted, and only the last gives a
+// result. Whichever step it was, the same prompt is afterwards computed again from its start, with
+// a correct result.
 static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **state)
 {
     (void)state;
@@ -60,8 +61,8 @@ static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **stat
     }
 }
 
-// Blocks that a good prompt left in the cache are not trusted either once a result that used them
-// is not finite: memory may have become corrupt since.
+// Once a result is not finite, the cached blocks it used are dropped from the cache, even those
+// that an earlier correct prompt computed: their memory may be corrupt.
 static void test_shared_blocks_are_forgotten_too(void **state)
 {
     (void)state;
@@ -77,8 +78,8 @@ static void test_shared_blocks_are_forgotten_too(void **state)
     rig_close(&rig);
 }
 
-// Of two sequences that share blocks one fails; the other, which goes on, does not enter them into
-// the cache again.
+// Two sequences share blocks and one fails. The other does not enter the shared blocks into the
+// cache again.
 static void test_a_sharer_does_not_announce_them_again(void **state)
 {
     (void)state;
@@ -133,8 +134,8 @@ static uint32_t looked_up(const struct rig *rig)
     return PLAN_LOOKUPS_MAX - rig->engine->plan.lookups_left;
 }
 
-// Two choices of one prompt grow until the younger loses its blocks to the older. From then on it
-// waits, and looks again only in plans that come after one of the blocks it had found was evicted.
+// Two requests with the same prompt grow until the younger loses its blocks to the older. While it
+// waits, it repeats its lookups only in plans after the eviction of a block that it had found.
 static void test_a_waiting_sequence_keeps_its_match(void **state)
 {
     (void)state;
@@ -167,8 +168,8 @@ static void test_a_waiting_sequence_keeps_its_match(void **state)
     rig_close(&rig);
 }
 
-// Six blocks of its prompt are in the cache and held by nobody, and one more is free: it needs
-// nine, so it does not start and hold some of them for nothing.
+// Six blocks of the prompt are cached without references, and one more block is free. The request
+// needs nine blocks, so it waits and holds none of them.
 static void test_cached_blocks_are_no_free_ones(void **state)
 {
     (void)state;
@@ -178,7 +179,7 @@ static void test_cached_blocks_are_no_free_ones(void **state)
     rig_open(&rig);
     computed_alone(&rig, 0, 100);
     struct request *older = rig_generate(&rig, 500, 130, 10, 1);
-    rig_step(&rig); // nine blocks
+    rig_step(&rig); // it allocates nine blocks
     rig_step(&rig);
     struct request *r = rig_generate(&rig, 0, 140, 10, 1);
     rig_step(&rig);
@@ -192,8 +193,8 @@ static void test_cached_blocks_are_no_free_ones(void **state)
     rig_close(&rig);
 }
 
-// Eight sequences share a thousand blocks that one of them computes: lookups beyond the bound of
-// one plan are left to the next plans, and nothing is computed twice.
+// Eight sequences share a thousand blocks that one of them computes. Lookups beyond the limit of
+// one plan wait for the next plans, and no block is computed twice.
 static void test_a_plan_looks_up_so_many_blocks(void **state)
 {
     (void)state;

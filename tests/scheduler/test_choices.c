@@ -1,6 +1,6 @@
-// Requests of several choices and several prompts over the fake model: each choice is what it is
-// alone, one that is cancelled ends alone, prompts are computed once, and those that need a penalty
-// row wait for one without holding up others.
+// Requests with several choices and several prompts over the fake model: each choice has the tokens
+// it would have as a separate request, cancelling a choice ends only that choice, prompts are
+// computed once, and choices that need a penalty row wait for one without delaying others.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,8 @@ static void take(struct rig *rig, struct request *r, struct got *got)
     struct token_event event;
     while (!got->last && port_next(rig->port, r, &event, NULL)) {
         assert_true(event.choice < CHOICES && got->count[event.choice] < TOKENS);
-        assert_int_equal(got->finish[event.choice], FINISH_NONE); // nothing comes after the end
+        assert_int_equal(got->finish[event.choice],
+                         FINISH_NONE); // no event follows the finish event
         if (event.flags & EVENT_TOKEN)
             got->token[event.choice][got->count[event.choice]++] = event.token;
         got->finish[event.choice] = event.finish;
@@ -74,7 +75,8 @@ static void test_a_choice_is_cancelled_alone(void **state)
     }
 }
 
-// All choices, one after the other; the next request with that number has all of its own.
+// Cancelling every choice ends the request. The next request in the same table entry is not
+// affected.
 static void test_the_last_choice_ends_the_request(void **state)
 {
     struct rig rig;
@@ -89,7 +91,7 @@ static void test_the_last_choice_ends_the_request(void **state)
     }
     port_cancel_choice(rig.port, r, 1);
     port_cancel_choice(rig.port, r, 0);
-    port_cancel_choice(rig.port, r, 0); // twice is once
+    port_cancel_choice(rig.port, r, 0); // a second cancel changes nothing
     rig_step(&rig);
     assert_int_equal(rig.engine->live_count, 0);
     take(&rig, r, &got);
@@ -103,7 +105,7 @@ static void test_the_last_choice_ends_the_request(void **state)
     rig_close(&rig);
 }
 
-// A choice that has ended while another goes on, whether its end was read or not.
+// Cancelling a finished choice has no effect, whether or not its finish event was read.
 static void test_a_finished_choice_does_not_end_again(void **state)
 {
     struct rig rig;
@@ -127,7 +129,7 @@ static void test_a_finished_choice_does_not_end_again(void **state)
     rig_close(&rig);
 }
 
-// A choice that was parked for its slow reader ends; its request waits for nothing any more.
+// A choice was parked because its reader is slow. Cancelling it ends the request.
 static void test_a_parked_choice_is_cancelled(void **state)
 {
     struct rig rig;
@@ -183,7 +185,7 @@ static void each_prompt(bool differ)
         tokens[i] = (int32_t)(i * i % 997);
     for (uint32_t i = 0; i <= PROMPTS; i++)
         start[i] = i * LENGTH;
-    start[1] -= 7; // not all of one length
+    start[1] -= 7; // so that the prompts differ in length
     struct submit_args args = {.kind = REQUEST_GENERATE,
                                .tokens = tokens,
                                .token_count = PROMPTS * LENGTH,
@@ -220,8 +222,8 @@ static void each_prompt(bool differ)
     rig_close(&rig);
 }
 
-// Choice i of a prompt is the same whatever prompts are asked for beside it, but where they are to
-// differ.
+// Choice i of a prompt has the same tokens whichever other prompts the request has, unless
+// prompts_differ is set.
 static void test_each_prompt_is_as_it_is_alone(void **state)
 {
     (void)state;
@@ -229,7 +231,7 @@ static void test_each_prompt_is_as_it_is_alone(void **state)
     each_prompt(true);
 }
 
-// The prompt of eight choices is computed once, and of each choice at most one block again.
+// The prompt of eight choices is computed once. Each choice computes at most one block of it again.
 static void test_a_prompt_is_computed_once(void **state)
 {
     (void)state;
@@ -264,8 +266,8 @@ static struct request *penalised(struct rig *rig, int32_t first, uint32_t max_to
     return rig_submit(rig, &args, ADMITTED);
 }
 
-// With two rows the third request with penalties waits until the first has ended; those without
-// penalties that come after it do not.
+// There are two penalty rows: the third request with penalties waits until the first has ended, and
+// later requests without penalties do not wait.
 static void test_penalised_requests_wait_their_turn(void **state)
 {
     struct rig rig;
@@ -288,7 +290,7 @@ static void test_penalised_requests_wait_their_turn(void **state)
         if (got[2].count[0] == 0)
             waited = waited || (got[3].count[0] > 5 && got[4].count[0] > 5);
         else
-            assert_true(got[0].last); // its row
+            assert_true(got[0].last); // its row was freed
     }
     assert_true(waited);
     for (uint32_t k = 0; k < 5; k++) {
@@ -300,8 +302,8 @@ static void test_penalised_requests_wait_their_turn(void **state)
     rig_close(&rig);
 }
 
-// Two of four choices with penalties have the rows: one that ends gives its row to the third, and
-// the request ends while the fourth was never drawn.
+// Two of four choices with penalties hold the rows. When one ends, the third gets its row. The
+// request is then cancelled before the fourth choice has started.
 static void test_choices_end_while_others_wait_for_rows(void **state)
 {
     struct rig rig;
@@ -315,7 +317,7 @@ static void test_choices_end_while_others_wait_for_rows(void **state)
         take(&rig, r, &got);
     }
     assert_true(got.count[0] > 0 && got.count[2] == 0 && got.count[3] == 0);
-    port_cancel_choice(rig.port, r, 0); // by a stop string
+    port_cancel_choice(rig.port, r, 0); // as for a stop string
     for (uint32_t i = 0; i < ROUNDS && got.count[2] == 0; i++) {
         rig_step(&rig);
         take(&rig, r, &got);
@@ -332,7 +334,8 @@ static void test_choices_end_while_others_wait_for_rows(void **state)
     rig_close(&rig);
 }
 
-// A reader that takes one event of a full ring makes room for one token: choices get it in turn.
+// A reader that reads one event of a full ring frees one entry for one token. The choices get it
+// round-robin.
 static void test_scarce_room_goes_round(void **state)
 {
     enum { EACH = 3 };

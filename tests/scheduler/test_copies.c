@@ -1,5 +1,5 @@
-// Which copy of a model takes a request: the rule alone, the table of fingerprints alone and beside
-// a thread that reads it, and both through ports of several engines.
+// Which copy of a model receives a request: the rule, the table of fingerprints (also while another
+// thread reads it), and both through the ports of several engines.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ enum { COPIES = 3, PROMPT = 200 };
 static uint32_t chosen(const struct route_copy *copies, uint32_t count, uint64_t tokens)
 {
     uint32_t first = route_choose(copies, count, tokens, 0);
-    for (uint32_t after = 1; after < 2 * count; after++) // no equals
+    for (uint32_t after = 1; after < 2 * count; after++) // no ties: `after` has no effect
         assert_int_equal(route_choose(copies, count, tokens, after), first);
     return first;
 }
@@ -36,8 +36,9 @@ static void test_the_least_work_is_chosen(void **state)
     copies[1].cached = 70;
     assert_int_equal(chosen(copies, COPIES, 150), 1); // 80
     copies[1].cached = 50;
-    assert_int_equal(chosen(copies, COPIES, 150), 0);             // 100
-    copies[2] = (struct route_copy){.cached = 1000, .queued = 0}; // no more than the prompt counts
+    assert_int_equal(chosen(copies, COPIES, 150), 0); // 100
+    copies[2] =
+        (struct route_copy){.cached = 1000, .queued = 0}; // at most the prompt's tokens count
     assert_int_equal(chosen(copies, COPIES, 150), 2);
     copies[2].queued = 90 * EACH + 1;
     assert_int_equal(chosen(copies, COPIES, 150), 0);
@@ -63,7 +64,7 @@ static void test_a_closed_copy_is_chosen_last(void **state)
     assert_int_equal(chosen(copies, COPIES, 10), 1);
     copies[1].closed = true;
     assert_int_equal(chosen(copies, COPIES, 10), 2);
-    copies[2].closed = true; // it says why no request is taken
+    copies[2].closed = true; // all are closed: the first reports why
     assert_int_equal(chosen(copies, COPIES, 10), 0);
 }
 
@@ -79,7 +80,7 @@ static void test_the_table_has_what_was_put(void **state)
     enum { BLOCKS = 1000 };
     uint32_t lines = route_lines(BLOCKS), lost = 0, strange = 0;
     struct route_table table = {calloc(lines, sizeof *table.line), lines - 1};
-    assert_int_equal(lines, 128); // of 16, half full
+    assert_int_equal(lines, 128); // 128 lines of 16 entries, about half full
     for (uint64_t i = 0; i < BLOCKS; i++) {
         struct hash key = key_of(i);
         route_put(&table, &key);
@@ -91,13 +92,13 @@ static void test_the_table_has_what_was_put(void **state)
         lost += i < BLOCKS && !has;
         strange += i >= BLOCKS && has;
     }
-    assert_true(lost <= BLOCKS / 50); // a line was full
+    assert_true(lost <= BLOCKS / 50); // lost because a line was full
     assert_int_equal(strange, 0);
     for (uint64_t i = 0; i < BLOCKS; i++) {
         struct hash key = key_of(i);
         route_drop(&table, &key);
         assert_false(route_has(&table, &key));
-        route_drop(&table, &key); // one that is not there
+        route_drop(&table, &key); // dropping an absent key does nothing
     }
     for (uint32_t i = 0; i < lines; i++)
         for (uint32_t way = 0; way < ROUTE_WAYS; way++)
@@ -105,7 +106,8 @@ static void test_the_table_has_what_was_put(void **state)
     free(table.line);
 }
 
-// A line of its own size: the newest is always there, and a key of the value 0 is one.
+// In a table of one line the newest key is always found, and a key whose fingerprint would be 0
+// differs from an empty entry.
 static void test_a_full_line_forgets(void **state)
 {
     (void)state;
@@ -113,7 +115,7 @@ static void test_a_full_line_forgets(void **state)
     struct route_table table = {&line, 0};
     for (uint64_t i = 0; i < 100; i++) {
         struct hash key = {0, i << 32 | i};
-        assert_true(i > 0 || !route_has(&table, &key)); // an empty place is no fingerprint
+        assert_true(i > 0 || !route_has(&table, &key)); // an empty entry matches no key
         route_put(&table, &key);
         assert_true(route_has(&table, &key));
     }
@@ -135,7 +137,8 @@ static void *reader_main(void *argument)
     return NULL;
 }
 
-// For ThreadSanitizer; what stays is found, whatever is put and dropped meanwhile.
+// For ThreadSanitizer: a reader runs while the engine puts and drops keys. A key that is never
+// dropped is always found.
 static void test_a_thread_reads_while_the_engine_writes(void **state)
 {
     (void)state;
@@ -220,23 +223,23 @@ static void all_choose(struct copies *c, const struct submit_args *args, uint32_
         assert_int_equal(port_choose(c->ports, COPIES, args, after), wanted);
 }
 
-// What a copy has computed leads requests with the same beginning to it, until it has more to do
-// than that saves.
+// A request is sent to the copy that has cached the beginning of its prompt, until that copy's
+// queue outweighs the saved work.
 static void test_a_prompt_goes_where_its_beginning_is(void **state)
 {
     (void)state;
     struct copies c;
     struct prompt p;
     copies_open(&c, true);
-    for (uint32_t after = 0; after < COPIES; after++) // none has anything
+    for (uint32_t after = 0; after < COPIES; after++) // no copy has cached anything
         assert_int_equal(port_choose(c.ports, COPIES, prompt_make(&p, 0, 150), after), after);
     run(&c.rig[2], &p.args);
     all_choose(&c, prompt_make(&p, 0, 150), 2);
     all_choose(&c, prompt_make(&p, 0, PROMPT), 2);
-    p.tokens[0]++; // another beginning
+    p.tokens[0]++; // a different first block
     assert_int_equal(port_choose(c.ports, COPIES, &p.args, 1), 1);
     prompt_make(&p, 0, 150);
-    p.args.cache_salt[1] = 1; // another cache
+    p.args.cache_salt[1] = 1; // a different cache salt
     assert_int_equal(port_choose(c.ports, COPIES, &p.args, 1), 1);
     run(&c.rig[0], prompt_make(&p, 0, 40)); // two blocks of the nine
     all_choose(&c, prompt_make(&p, 0, 150), 2);
@@ -260,7 +263,7 @@ static void test_a_prompt_goes_where_its_beginning_is(void **state)
     copies_close(&c);
 }
 
-// The turns of an engine are those of all its ports, and no other's.
+// The route number counts calls for all ports of one engine, and only for that engine.
 static void test_all_threads_take_the_same_turns(void **state)
 {
     (void)state;
@@ -280,7 +283,7 @@ static void test_all_threads_take_the_same_turns(void **state)
         rig_close(&rig[i]);
 }
 
-// Several prompts of one request count together; what was evicted counts no more.
+// The cached tokens of all prompts of a request are added. Evicted blocks no longer count.
 static void test_all_prompts_of_a_request_count(void **state)
 {
     (void)state;
@@ -305,7 +308,7 @@ static void test_all_prompts_of_a_request_count(void **state)
     copies_close(&c);
 }
 
-// Blocks after one that is not there are of no use.
+// Blocks after a missing block of the chain do not count.
 static void test_blocks_count_up_to_a_gap(void **state)
 {
     (void)state;
@@ -326,8 +329,8 @@ static void test_blocks_count_up_to_a_gap(void **state)
     copies_close(&c);
 }
 
-// The last token is always computed, so a block that ends with it does not count; of a long request
-// ROUTE_BLOCKS_MAX blocks are looked up.
+// The last token is always computed, so a block that ends with it does not count. At most
+// ROUTE_BLOCKS_MAX blocks of a request are looked up.
 static void test_what_is_looked_up_of_a_request(void **state)
 {
     (void)state;
@@ -370,7 +373,8 @@ static void test_without_a_cache_the_queue_alone_counts(void **state)
     copies_close(&c);
 }
 
-// A failed copy is asked only where no other is left; one that was asked is not asked again.
+// A failed copy is chosen only if no other is left. A copy that was tried before (NULL) is not
+// chosen again.
 static void test_a_failed_copy_is_not_chosen(void **state)
 {
     (void)state;
@@ -380,7 +384,7 @@ static void test_a_failed_copy_is_not_chosen(void **state)
     copies_open(&c, true);
     run(&c.rig[1], prompt_make(&p, 0, 150));
     all_choose(&c, &p.args, 1);
-    c.ports[0] = NULL; // was asked
+    c.ports[0] = NULL; // was tried before
     all_choose(&c, &p.args, 1);
     c.ports[0] = c.rig[0].port;
     engine_device_failed(c.rig[1].engine);

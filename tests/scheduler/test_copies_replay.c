@@ -1,10 +1,9 @@
-// A trace of requests replayed over two copies of a model, with the production engines, ports and
-// router over the fake model, in simulated time. One copy with both caches and twice the speed is
-// the measure: it has what two copies can at best find in their caches. A trace is made here; the
-// one of Mooncake is taken where it lies (conversations of an hour, Apache-2.0).
-//
-//     test_copies_replay            the tests
-//     test_copies_replay FILE       a table: weights of the rule by sizes of the cache
+// Replays a trace of requests over two copies of a model in simulated time, with the production
+// engines, ports and router over the fake model. The reference is one copy with both caches and
+// twice the speed: two copies cannot find more in their caches. One trace is generated here. The
+// Mooncake trace (one hour of conversations, Apache-2.0) is used if the file is present.
+// ||     test_copies_replay            runs the tests
+//     test_copies_replay FILE       prints a table: weights of the rule by cache size
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,21 +24,21 @@
 #include <string.h>
 
 enum {
-    SCALE = 32,                  // tokens of the trace that are one here
-    TRACE_BLOCK = 512,           // tokens that one id of the trace stands for
-    BLOCK = TRACE_BLOCK / SCALE, // of the engine
+    SCALE = 32,                  // tokens of the trace per token here
+    TRACE_BLOCK = 512,           // tokens per block id of the trace
+    BLOCK = TRACE_BLOCK / SCALE, // tokens per KV block of the engine
     SEQUENCE_BLOCKS = 320,
     PROMPT_MAX = SEQUENCE_BLOCKS * BLOCK - 64,
     COPIES = 2,
     STEP_TOKENS = 256,
-    STEP_US = 2000, // of a step without tokens
+    STEP_US = 2000, // time of a step without tokens
     VOCAB = 1 << 20,
 };
 
 struct arrival {
     uint64_t at_us;
-    uint32_t input, output; // tokens here
-    uint32_t first, count;  // in ids
+    uint32_t input, output; // lengths in tokens, scaled
+    uint32_t first, count;  // range of its block ids in trace.ids
 };
 
 struct trace {
@@ -99,7 +98,7 @@ static bool line_add(struct trace *t, struct text line)
     return true;
 }
 
-// False: there is no such file.
+// Reads the Mooncake trace. Returns false if the file cannot be read.
 static bool trace_read(struct trace *t, const char *path)
 {
     struct arena *arena = arena_create(0, 0);
@@ -123,7 +122,7 @@ static uint32_t drawn(uint64_t *state, uint32_t below)
     return (uint32_t)(*state >> 33) % below;
 }
 
-// Conversations that begin with one of a few texts and grow by some blocks with each turn.
+// Generates conversations that begin with one of a few texts and grow by some blocks per turn.
 static void trace_make(struct trace *t, uint32_t requests)
 {
     enum { TALKS = 60, TEXTS = 4, TEXT_BLOCKS = 3, TURNS_BLOCKS = 5, FULL = 60 };
@@ -153,7 +152,7 @@ struct machine { // engines in simulated time
     uint64_t ready_us[COPIES], computed[COPIES];
     uint32_t count;
     uint32_t live;
-    double tokens_us; // that a copy computes in a microsecond
+    double tokens_us; // tokens that a copy computes per microsecond
 };
 
 static void copy_open(struct rig *rig, uint32_t blocks, uint32_t slots)
@@ -196,7 +195,8 @@ static uint64_t stat_of(const struct rig *rig, size_t offset)
     return *(const _Atomic uint64_t *)(const void *)(stats + offset);
 }
 
-// One pass of a copy at its time; how long it takes is by the tokens that it computed.
+// Runs one engine step of a copy at its simulated time. The step's duration depends on the tokens
+// it computed.
 static void copy_step(struct machine *m, uint32_t i, uint64_t idle_until_us)
 {
     struct rig *rig = &m->rig[i];
@@ -210,7 +210,7 @@ static void copy_step(struct machine *m, uint32_t i, uint64_t idle_until_us)
     port_drain(rig->port, on_ready, m);
 }
 
-// All copies up to this time.
+// Steps all copies up to this time.
 static void machine_run(struct machine *m, uint64_t until_us)
 {
     for (;;) {
@@ -225,8 +225,8 @@ static void machine_run(struct machine *m, uint64_t until_us)
 
 struct rule {
     uint32_t uncached, queued; // weights
-    bool turns;                // each copy in turn, whatever they have
-    bool plain;                // port_choose
+    bool turns;                // round-robin, without regard to caches and queues
+    bool plain;                // true if port_choose chooses
 };
 
 static uint32_t copy_choose(struct machine *m, const struct submit_args *args,
@@ -243,14 +243,15 @@ static uint32_t copy_choose(struct machine *m, const struct submit_args *args,
     ports_look_up(copies, ports, m->count, args);
     for (uint32_t i = 0; i < m->count; i++) {
         copies[i].cached *= rule->uncached;
-        copies[i].queued *= (uint64_t)rule->queued * ROUTE_UNCACHED; // route_choose weighs, too
+        copies[i].queued *=
+            (uint64_t)rule->queued * ROUTE_UNCACHED; // route_choose multiplies by ROUTE_UNCACHED
     }
     return route_choose(copies, m->count, (uint64_t)args->token_count * rule->uncached, turn);
 }
 
 struct outcome {
     uint64_t cached, prompt;
-    double ratio; // of the tokens that the busiest and the least busy copy computed
+    double ratio; // computed tokens of the busiest copy per computed token of the least busy
     double end_s;
 };
 
@@ -300,8 +301,8 @@ static struct outcome replay(const struct trace *t, uint32_t copies, uint32_t bl
     return out;
 }
 
-// Tokens a second at which the trace would keep both copies busy for seven tenths of the time if
-// nothing were cached.
+// Returns the tokens per second at which the trace would keep both copies busy for 70% of the time
+// if nothing were cached.
 static double speed_of(const struct trace *t)
 {
     uint64_t tokens = 0;

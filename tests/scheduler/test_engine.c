@@ -1,5 +1,5 @@
-// The engine end to end over the fake model, one thread playing both sides: ends of every kind,
-// admission, slow readers, faults and draining.
+// The engine from submit to finish over the fake model, on one thread: all finish reasons,
+// admission, slow readers, device faults, draining.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,8 @@ static void test_lengths_and_contexts_end(void **state)
     }
 }
 
-// The third token of a request run alone is the last of its stop ids; the others never occur.
+// The third token that the request generates is the last of its twelve stop ids. The other stop ids
+// never occur.
 static void test_any_of_many_stop_ids_ends(void **state)
 {
     (void)state;
@@ -161,7 +162,7 @@ static void test_results_are_admitted_by_bytes(void **state)
     run_until_last(&rig, a, FINISH_DONE);
     port_free(rig.port, a);
     a = rig_submit(&rig, &args, ADMITTED);
-    port_cancel(rig.port, a); // before the engine saw it
+    port_cancel(rig.port, a); // before the engine popped it
     run_until_last(&rig, a, FINISH_CANCEL);
     port_free(rig.port, a);
     rig_close(&rig);
@@ -208,7 +209,7 @@ static void test_a_refusal_counts_nothing(void **state)
     rig_close(&rig);
 }
 
-// Tokens that were in the ring before are read first.
+// Expects FINISH_CANCEL. Reads the tokens that precede it in the ring.
 static void run_until_cancelled(struct rig *rig, struct request *request)
 {
     struct token_event event = {0};
@@ -233,14 +234,15 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
     struct rig rig;
     rig_defaults(&rig);
     rig_open(&rig);
-    rig.deadline_ns = rig.now_ns + second_ns; // to begin until then; it does
+    rig.deadline_ns = rig.now_ns + second_ns; // a deadline that only applies until the start
     struct request *stopped = rig_generate(&rig, 0, 10, 200, 1);
     rig.deadline_ns = 0;
     for (uint32_t i = 0; i < 100; i++)
         rig_step(&rig);
     assert_int_equal(rig_step(&rig), ENGINE_IDLE);
     assert_int_equal(engine_stats(rig.engine)->pauses, 1);
-    assert_int_equal(engine_stats(rig.engine)->generation_tokens, 63); // one entry is the finish's
+    assert_int_equal(engine_stats(rig.engine)->generation_tokens,
+                     63); // one entry is reserved for the finish
     struct request *other = rig_generate(&rig, 500, 10, 200, 1);
     assert_int_equal(run_until_last(&rig, other, FINISH_LENGTH), 200);
     port_free(rig.port, other);
@@ -250,7 +252,7 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
     for (uint32_t i = 0; i < 10; i++)
         assert_true(port_next(rig.port, stopped, &event, NULL));
     assert_true(readable(rig.engine->gate.waker));   // a sleeping engine would be woken
-    assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it goes on
+    assert_int_equal(rig_step(&rig), ENGINE_WORKED); // it continues
     for (uint32_t i = 0; i < 20; i++)
         rig_step(&rig);
     rig.now_ns += 60 * second_ns - second_ns / 10;
@@ -270,7 +272,7 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
     rig_close(&rig);
 }
 
-// Its minute begins when the first event lies there, not when the request came.
+// The 60 s of a slow reader start with the first unread event, not with the submit.
 static void test_a_reader_that_had_taken_all_is_not_slow(void **state)
 {
     (void)state;
@@ -299,7 +301,7 @@ static void test_a_reader_that_had_taken_all_is_not_slow(void **state)
     rig_close(&rig);
 }
 
-// With a reader that takes one event at a time the two choices get the free entry in turn.
+// With a reader that reads one event at a time, the two choices get the free entry round-robin.
 static void test_scarce_credit_goes_round(void **state)
 {
     (void)state;
@@ -336,9 +338,9 @@ static void read_slowly(struct rig *rig, struct request *r, uint32_t count)
     }
 }
 
-// A sequence whose blocks went while its reader was slow starts again for half a ring of tokens,
-// not for one, though it is the oldest: otherwise each token read would cost it a prefill, and the
-// younger one its blocks.
+// A sequence loses its blocks while its reader is slow. It restarts when half a ring of entries is
+// free, not for one entry, although it is the oldest: otherwise each token read would cost a
+// prefill, and would cost the younger sequence its blocks.
 static void test_a_trickling_reader_costs_no_prefills(void **state)
 {
     (void)state;
@@ -353,7 +355,7 @@ static void test_a_trickling_reader_costs_no_prefills(void **state)
     struct request *young = rig_generate(&rig, 500, 150, 100, 1);
     while (rig_step(&rig) == ENGINE_WORKED)
         continue;
-    assert_int_equal(stats->preemptions, 1); // paused, it gave its blocks to the younger one
+    assert_int_equal(stats->preemptions, 1); // the paused one lost its blocks to the younger one
     uint64_t computed = stats->tokens_computed;
     read_slowly(&rig, slow, 31);
     assert_int_equal(stats->tokens_computed, computed);
@@ -452,15 +454,16 @@ static void test_a_fault_ends_everything(void **state)
                                    .max_tokens = 1,
                                    .sampling = {.repetition = 1.0f}};
         rig_submit(&rig, &args, ADMISSION_FAILED);
-        engine_stop(rig.engine); // a failed engine stays failed
+        engine_stop(rig.engine); // stopping does not clear the failure
         rig_submit(&rig, &args, ADMISSION_FAILED);
         assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
         rig_close(&rig);
     }
 }
 
-// The device failed under another engine: this one refuses new requests at once, and at its next
-// pass ends live ones, with or without a step in flight, and those not yet taken in.
+// The device failed in another engine. This engine refuses new requests immediately. Its next step
+// ends all live requests, with or without a step in flight, and the requests that are still in the
+// inbound ring.
 static void test_a_lost_device_ends_everything(void **state)
 {
     (void)state;
@@ -491,7 +494,7 @@ static void test_a_lost_device_ends_everything(void **state)
         assert_int_equal(engine_stats(rig.engine)->failed, 1);
         assert_int_equal(engine_run(rig.engine), ENGINE_FAULT);
         assert_non_null(strstr(engine_error(rig.engine)->text, "another model"));
-        assert_int_equal(fake_steps(rig.model), steps); // none was launched
+        assert_int_equal(fake_steps(rig.model), steps); // no step was launched
         assert_int_equal(rig.engine->live_count, 0);
         for (uint32_t i = 0; i < 4; i++) {
             run_until_last(&rig, r[i], FINISH_ERROR);
@@ -501,8 +504,8 @@ static void test_a_lost_device_ends_everything(void **state)
     }
 }
 
-// The engine may read the notice of a cancel after it took requests in and before a submit that is
-// cancelled at once: no notice is left for it when the request comes.
+// The engine may pop the notice of a cancel before it pops the request itself (submitted and
+// cancelled between two reads of the engine). Its intake then finds the cancel flag set.
 static void test_a_cancel_told_too_early_is_seen(void **state)
 {
     (void)state;
@@ -521,8 +524,8 @@ static void test_a_cancel_told_too_early_is_seen(void **state)
     rig_close(&rig);
 }
 
-// A cancel looks at its own request and at no other: the flag of another one, whose notice is not
-// there yet, is not looked at.
+// A notice of a cancel makes the engine read the flag of its request only. The flag of another
+// request whose notice has not arrived is not read.
 static void test_a_cancel_touches_its_request_alone(void **state)
 {
     (void)state;
@@ -545,8 +548,8 @@ static void test_a_cancel_touches_its_request_alone(void **state)
     rig_close(&rig);
 }
 
-// The notice of a request that ended by itself is read when the next request has its number, which
-// must not be cancelled, or when there is none.
+// A notice may be popped after its request has ended, when no request or the next one has its table
+// entry. It does not cancel the next request.
 static void test_a_late_notice_cancels_nobody(void **state)
 {
     (void)state;
@@ -555,7 +558,7 @@ static void test_a_late_notice_cancels_nobody(void **state)
     rig_open(&rig);
     struct request *r = rig_generate(&rig, 0, 20, 1, 1);
     rig_step(&rig);
-    port_cancel(rig.port, r); // it has ended and that was not read yet
+    port_cancel(rig.port, r); // it has ended; its finish event is unread
     run_until_last(&rig, r, FINISH_LENGTH);
     port_free(rig.port, r);
     struct request *again = rig_generate(&rig, 0, 20, 5, 1);
@@ -610,13 +613,14 @@ static void test_stopping_finishes_the_live(void **state)
     struct request *r = rig_generate(&rig, 0, 20, 40, 1);
     engine_stop(rig.engine);
     assert_int_equal(engine_run(rig.engine), ENGINE_IDLE); // returns when it is done
-    assert_false(fake_more(rig.model));                    // no other engine waits for it
+    assert_false(fake_more(rig.model));                    // it does not ask for the device again
     assert_int_equal(run_until_last(&rig, r, FINISH_LENGTH), 40);
     port_free(rig.port, r);
     rig_close(&rig);
 }
 
-// One write a step whatever the number of events, and none while the last is unread.
+// The engine writes the eventfd once per step however many events there are, and not at all while
+// the last write is unread.
 static void test_wakes_are_coalesced(void **state)
 {
     (void)state;
@@ -632,7 +636,7 @@ static void test_wakes_are_coalesced(void **state)
     assert_int_equal(read(rig.waker->fd, &writes, sizeof writes), sizeof writes);
     assert_int_equal(writes, 1);
     rig_step(&rig);
-    assert_false(readable(rig.waker)); // the flag is still up
+    assert_false(readable(rig.waker)); // the flag is still raised
     waker_clear(rig.waker);
     rig_step(&rig);
     assert_true(readable(rig.waker));
@@ -641,7 +645,8 @@ static void test_wakes_are_coalesced(void **state)
     rig_close(&rig);
 }
 
-// Sizes up to 1, 8, 16 ... 16384 and above; every step is in one bucket of each kind.
+// Buckets end at 1, 8, 16 ... 16384, and one is above. Every step is counted in one bucket of
+// tokens and one of rows.
 static void test_steps_are_counted_by_size(void **state)
 {
     (void)state;
@@ -667,7 +672,7 @@ static void test_steps_are_counted_by_size(void **state)
     rig_close(&rig);
 }
 
-// Every field of the port's sampling reaches the device, beside what the engine adds.
+// Every field of the port's sampling reaches the device, with the fields that the engine adds.
 static void test_sampling_reaches_the_device(void **state)
 {
     (void)state;
@@ -716,7 +721,7 @@ static void test_sampling_reaches_the_device(void **state)
         assert_int_equal(p->top_logprobs, 13);
         assert_int_equal(p->output_min, 3);
         assert_int_equal(p->stop_count, 2);
-        assert_int_equal(p->stop_ids[0], 7); // the model's
+        assert_int_equal(p->stop_ids[0], 7); // the model's end id
         assert_int_equal(p->stop_ids[1], 9);
         assert_true(p->penalty_row < 2);
         assert_int_equal(p->bias_count, 2);

@@ -1,12 +1,13 @@
-// Every interleaving of the engine's and the reader's steps of the port protocol, for a small ring:
-// push, finish, drain, free, refill; pause and free room; cancel; sleep and wake on both sides. The
-// steps are the functions of base/ring.h and flag.h that production uses; each is taken as one
-// indivisible action (the order of memory within them is ThreadSanitizer's part: test_port_stress).
-// Proved: whatever the order, every event of every life arrives once and in order, no ring is
-// over-full, and no side sleeps while there is something to do. With cancels the reader may cancel
-// each life at any time, and every other life ends by a cancel only. With parking the engine looks
-// at a request without room only when the reader gives notice. That the search can fail is shown by
-// planting faults into the order of steps.
+// Explores every interleaving of the engine's and the reader's steps of the port protocol, for a
+// small ring: push, finish, drain, free, refill; pause and free an entry; cancel; sleep and wake on
+// both sides. The steps are the functions of base/ring.h and base/flag.h that production uses. Each
+// is one indivisible action; test_port_stress under ThreadSanitizer covers the memory order within
+// them.
+// || Proved for every order: each event of each life arrives once and in order, no ring is
+// over-full, and no side sleeps while it has work. With cancels, the reader may cancel each life at
+// any time, and every second life ends only by a cancel. With parking, the engine checks a request
+// without ring credit only after a notice of the reader. Faults in the order of steps (enum fault)
+// show that the search can fail.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,21 +73,23 @@ enum fault {
     FAULT_UNPAUSE_FIRST,  // the reader lowers `paused` before it frees the entry
     FAULT_LOWER_AFTER,    // the reader lowers in_ready after it looked at the ring
     FAULT_CLEAR_FIRST,    // the reader lowers the waker's flag before it reads the eventfd
-    FAULT_ANNOUNCE_FIRST, // the engine announces before it publishes
-    FAULT_CANCELS,        // from here on faults of cancels
-    FAULT_NO_INTAKE_LOOK = FAULT_CANCELS, // a request is taken in without a look at its flag
-    FAULT_NOTICE_FIRST,                   // the reader sends the notice before it sets the flag
-    FAULT_LOOK_FIRST,                     // the engine looks before it lowers the notice's flag
-    FAULT_ALWAYS_PUSH,                    // the reader sends a notice that is still on the way
-    FAULT_PARKS,                          // from here on faults of parking
-    FAULT_NO_NOTICE = FAULT_PARKS,        // the reader makes room and wakes the engine only
-    FAULT_NO_PARK_LOOK,                   // the engine parks without looking again
+    FAULT_ANNOUNCE_FIRST, // the engine raises in_ready before it publishes
+    FAULT_CANCELS,        // first fault that needs cancels
+    FAULT_NO_INTAKE_LOOK =
+        FAULT_CANCELS,  // the engine pops a request without reading its cancel flag
+    FAULT_NOTICE_FIRST, // the reader sends the notice before it sets the flag
+    FAULT_LOOK_FIRST,   // the engine reads the cancel flag before it lowers in_notices
+    FAULT_ALWAYS_PUSH,  // the reader pushes a notice while one is in the ring
+    FAULT_PARKS,        // first fault that needs parking
+    FAULT_NO_NOTICE =
+        FAULT_PARKS,    // the reader frees an entry and wakes the engine without a notice
+    FAULT_NO_PARK_LOOK, // the engine parks without looking again
     FAULT_COUNT
 };
 
 enum { EVENTS = 2 }; // entries of the event ring: one token and one finish
 
-struct place { // both threads and all they share
+struct place { // state of both threads and everything they share
     struct event_ring events;
     struct token_event event[EVENTS];
     struct number_ring ready, inbound, notices;
@@ -95,22 +98,22 @@ struct place { // both threads and all they share
     uint32_t fd, engine_fd;
     uint32_t engine_at, engine_after, engine_life, sent;
     uint32_t reader_at, reader_after, reader_life, got;
-    uint32_t ended;      // the event just read was a finish
-    uint32_t live, over; // the engine's: a request is its own; it is to end now
-    uint32_t parked;     // the engine's: it waits for a notice of room
-    uint32_t asked;      // the reader's: it has cancelled this life
-    uint32_t asked_from; // where it goes on after that
+    uint32_t ended;      // 1 if the event just read was a finish
+    uint32_t live, over; // engine: 1 if it owns a request; 1 if it must finish it now
+    uint32_t parked;     // engine: 1 if it waits for a notice of a free entry
+    uint32_t asked;      // reader: 1 if it has cancelled this life
+    uint32_t asked_from; // reader: state to continue with after the cancel
 };
 
 struct search {
     struct place now;
-    uint32_t lives, tokens; // requests one after the other, tokens of each
+    uint32_t lives, tokens; // number of consecutive requests, tokens of each
     enum fault fault;
-    bool cancels, parks, notices; // notices: either
-    uint64_t *seen;               // [mask + 1] hashes of places visited
+    bool cancels, parks, notices; // notices: cancels or parks
+    uint64_t *seen;               // [mask + 1] hashes of visited states; 0: empty
     uint64_t mask, states;
-    uint32_t lost;  // places where everybody sleeps and something is left to do
-    uint32_t wrong; // events out of order, ends of what nobody cancelled, rings over-full
+    uint32_t lost;  // states in which both sides sleep and work is left
+    uint32_t wrong; // events out of order, finishes without a cancel, over-full rings
 };
 
 static void place_init(struct place *p)
@@ -149,7 +152,7 @@ static void engine_rest(const struct search *s, struct place *p, enum engine_at 
 
 static void engine_room(const struct search *s, struct place *p, uint32_t otherwise)
 {
-    bool finish = p->sent == s->tokens || p->over; // its entry is always left free
+    bool finish = p->sent == s->tokens || p->over; // its entry is reserved
     uint32_t after = s->notices ? E_NOTICE : E_ROOM;
     if (s->cancels && p->engine_life % 2 == 1 && finish && !p->over)
         engine_sleep(p, E_NOTICE);
@@ -255,7 +258,7 @@ static void engine_act(struct search *s, struct place *p)
     case E_LOOK:
         engine_room(s, p, E_SLEEP);
         break;
-    case E_SLEEP: // enabled only when the eventfd is readable
+    case E_SLEEP: // runs only if the eventfd is readable
     case E_READ:
         p->engine_fd = 0;
         p->engine_at = E_LOWER;
@@ -303,7 +306,7 @@ static void reader_event(struct search *s, struct place *p)
     p->reader_at = s->fault == FAULT_UNPAUSE_FIRST ? R_UNPAUSE : R_TAKE;
 }
 
-// After an event: freed and filled again if it was the last.
+// Continues after an event; after a finish, frees the request and submits the next.
 static void reader_next(const struct search *s, struct place *p)
 {
     p->reader_at = R_PEEK;
@@ -370,7 +373,7 @@ static void reader_wakes(struct search *s, struct place *p)
     }
 }
 
-// port_cancel, and back to where the reader was.
+// Runs the steps of port_cancel, then continues where the reader was.
 static void reader_cancels(struct search *s, struct place *p)
 {
     bool notice_first = s->fault == FAULT_NOTICE_FIRST;
@@ -416,7 +419,7 @@ static void reader_act(struct search *s, struct place *p)
     uint32_t number;
     bool clear_first = s->fault == FAULT_CLEAR_FIRST;
     switch ((enum reader_at)p->reader_at) {
-    case R_SLEEP: // enabled only when the eventfd is readable
+    case R_SLEEP: // runs only if the eventfd is readable
         p->reader_at = clear_first ? R_LOWER : R_READ;
         break;
     case R_READ:
@@ -541,7 +544,7 @@ static void test_nothing_is_lost(void **state)
     for (uint32_t i = 0; i < 3 * 4 * 4; i++) {
         uint32_t lives = 1 + i / 16, tokens = i / 4 % 4, mode = i % 4;
         if (mode > 0 && lives * tokens > (mode == 3 ? 1 : mode == 1 ? 3 : 4))
-            continue; // millions of states, and nothing new in them
+            continue; // skipped: millions of states and no new transitions
         search_run(&s, lives, tokens, FAULT_NONE, mode & 1, mode & 2);
         print_message("%u lives of %u tokens%s: %llu states\n", lives, tokens, modes[mode],
                       (unsigned long long)s.states);

@@ -1,5 +1,5 @@
-// Who goes first where the masks of a step may build less than its rows need: keys, requests and
-// rows take turns, who is postponed has the same token, and keeps nobody else from anything.
+// The order of masks when their work exceeds the limit of a step: keys, requests and rows are
+// served round-robin, a postponed row gets the same token later, and it delays no other row.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-// Letters of which each leads to other states, so that each row builds its own.
+// Returns a grammar of letters in which each letter leads to other states, so that each row has
+// masks of its own to build.
 static struct grammar *varied(uint32_t which)
 {
     struct grammar *g = NULL;
@@ -32,8 +33,8 @@ static uint32_t most_postponed(const struct rig *rig, uint32_t most)
     return most;
 }
 
-// A step: a row that was postponed is computed again only where it gets its mask then, and leaves
-// its part of the step to others until then.
+// Runs a step. A postponed row is in the batch again only if it gets its mask in that step; until
+// then other rows can use its place in the step.
 static void step_in_vain_once(struct rig *rig)
 {
     const struct engine *e = rig->engine;
@@ -50,7 +51,7 @@ static void step_in_vain_once(struct rig *rig)
     }
 }
 
-// Answers of several grammars at once, where the masks of a step may build so much.
+// Runs answers of several grammars together. work: limit of the masks' work per step.
 static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct got got[CHOICES])
 {
     struct rig rig;
@@ -65,7 +66,7 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
         struct grammar *g = varied(i);
         struct submit_args args = request_args(g);
         args.sampling.seed = i;
-        args.sampling.repetition = i < 2 ? 1.5f : 1.0f; // there are two rows of penalties
+        args.sampling.repetition = i < 2 ? 1.5f : 1.0f; // there are two penalty rows
         requests[i] = rig_submit(&rig, &args, ADMITTED);
         grammar_unref(g);
     }
@@ -75,7 +76,7 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
             take(&rig, requests[i], &got[i]);
             most = most_postponed(&rig, most);
         }
-        assert_in_range(most, 0, 3 * CHOICES); // nobody waits for the others without end
+        assert_in_range(most, 0, 3 * CHOICES); // no row waits without bound
         port_free(rig.port, requests[i]);
     }
     const struct engine_stats *stats = engine_stats(rig.engine);
@@ -83,11 +84,11 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
     assert_int_equal(stats->mask_waits, stats->steps_masked + stats->masks_alone);
     assert_true(work < 1000000 ? stats->masks_postponed > CHOICES : stats->masks_postponed == 0);
     assert_int_equal(stats->preemptions, 0);
-    assert_int_equal(stats->prompt_tokens_computed, 3 * CHOICES); // none of them twice
+    assert_int_equal(stats->prompt_tokens_computed, 3 * CHOICES); // no token twice
     rig_close(&rig);
 }
 
-// Who waits for the masks of others gets the tokens that it gets without them.
+// A row that is postponed for the masks of others gets the tokens it gets without them.
 static void test_a_postponed_row_has_the_same_token(void **state)
 {
     (void)state;
@@ -100,7 +101,7 @@ static void test_a_postponed_row_has_the_same_token(void **state)
     }
 }
 
-// A world with room for a crowd of choices whose masks are dear, and for one more.
+// An engine with slots for 15 choices whose masks need much work, and for two more.
 enum { CROWD = 15 };
 struct crowd {
     struct rig rig;
@@ -156,8 +157,8 @@ static uint32_t postponed_now(const struct crowd *c)
     return count;
 }
 
-// Rows that are postponed need nothing that a new request needs: more of them than a step has
-// sampling records for do not keep it from its first token.
+// Postponed rows hold no sampling records: even more of them than a step has do not delay the first
+// token of a new request.
 static void test_postponed_rows_keep_nobody_from_starting(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void test_postponed_rows_keep_nobody_from_starting(void **state)
     }
 }
 
-// With the rows of the last round of masks.
+// Returns the launch whose rows are in the last round of masks.
 static const struct launch *launch_of_round(const struct engine *e)
 {
     const struct launch *launch = &e->launches[0];
@@ -190,7 +191,7 @@ static const struct launch *launch_of_round(const struct engine *e)
     return launch;
 }
 
-// Of a key the row that was postponed most often is the first.
+// Among the rows of a key, the one postponed most often is first.
 static void test_who_was_postponed_most_is_first(void **state)
 {
     (void)state;
@@ -212,7 +213,8 @@ static void test_who_was_postponed_most_is_first(void **state)
     crowd_close(&c);
 }
 
-// A block whose last token is computed again is not what others wait for.
+// A postponed row computes the last token of its block again. Other requests share the block
+// without waiting for that.
 static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
 {
     (void)state;
@@ -224,7 +226,7 @@ static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
         rig_defaults(&rig);
         rig.fake.facts.steps_in_flight = flight;
         open_letters(&rig);
-        rig.engine->masks.limits = (struct mask_limits){.row = 1000000}; // nothing is left at all
+        rig.engine->masks.limits = (struct mask_limits){.row = 1000000}; // no shared work
         struct grammar *g = rig_cycle(9);
         struct submit_args args = request_args(g);
         for (int32_t i = 0; i < 16; i++)
@@ -247,7 +249,9 @@ static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
     }
 }
 
-// Steps of eight tokens beside a crowd of so many other keys; spent: its masks took much before.
+// Returns the number of steps in which a request gets eight tokens while a crowd with `keys` other
+// keys runs. cheap: true if its masks need little work; spent: true if its masks used much work
+// before.
 static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap, bool spent)
 {
     struct crowd c;
@@ -269,15 +273,15 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap,
             if (c.rig.engine->mask_order.keys[k].key_id == args.key_id)
                 c.rig.engine->mask_order.keys[k].spent += 1000000;
     }
-    assert_true(!spent ||
-                c.rig.engine->mask_order.virtual_time >= 1000000); // that of who had work done
+    assert_true(!spent || c.rig.engine->mask_order.virtual_time >=
+                              1000000); // the largest start of a key that used shared work
     if (spent)
         crowd_come(&c, keys);
     const struct engine_stats *stats = engine_stats(c.rig.engine);
     for (uint32_t i = 0; postponed_now(&c) < CROWD / 2 && i < ROUNDS; i++)
         crowd_step(&c);
     for (uint32_t i = 0; keys > 1 && stats->mask_caches < CROWD + 2 && i < ROUNDS; i++)
-        crowd_step(&c); // making one takes more than a step of this world has
+        crowd_step(&c); // a step's limit is below the work of one cache
     take(&c.rig, r, &one);
     uint32_t before = one.count[0], steps = 0;
     for (; one.count[0] < before + 8 && !one.last; steps++) {
@@ -291,21 +295,23 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap,
     return steps;
 }
 
-// Keys take turns at masks: who asks for little has all of it, who asks for as much as the others
-// has a share, also where its masks took more until the others came.
+// Keys share the work of masks round-robin. A key that needs little gets all of it; a key that
+// needs as much as the others gets a share, even if its masks used more work before the others
+// arrived.
 static void test_keys_take_turns_at_their_masks(void **state)
 {
     (void)state;
     for (uint32_t which = 0; which < 8; which++) {
         bool cheap = which & 2;
         uint32_t steps = steps_beside_a_crowd(which & 1, 1, cheap, which & 4);
-        uint32_t least = 8 + (which & 1); // a round of masks alone may leave no step in flight
+        uint32_t least =
+            8 + (which & 1); // a round of masks without a batch may leave no step in flight
         assert_in_range(steps, 8, cheap ? least : 2 * 8);
     }
 }
 
-// Among many keys whose masks are dear, and whose rows all build what is their own in each step,
-// the one that asks for little does not wait for all of them again after each of its turns.
+// Among many keys with expensive masks, whose rows all use their private allowance in each step, a
+// key that needs little does not wait for all the others after each of its masks.
 static void test_who_asks_for_little_goes_first_among_many_keys(void **state)
 {
     (void)state;
@@ -313,7 +319,7 @@ static void test_who_asks_for_little_goes_first_among_many_keys(void **state)
         assert_in_range(steps_beside_a_crowd(flight, 8, true, false), 8, 12);
 }
 
-// A step of rows of a few requests: of each the row that was postponed most often comes first.
+// Runs a step and checks that, within each request, rows postponed more often come first.
 static void step_in_order(struct rig *rig)
 {
     const struct engine *e = rig->engine;
@@ -331,8 +337,8 @@ static void step_in_order(struct rig *rig)
         }
 }
 
-// Of a key, or without keys, requests take turns at masks: one with one choice does not wait for
-// all choices of the others each time.
+// Requests of one key share masks round-robin: a request with one choice does not wait for all
+// choices of the others each time.
 static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
 {
     (void)state;
@@ -361,14 +367,16 @@ static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
         take(&c.rig, r[2], &one);
     }
     assert_false(one.last);
-    assert_in_range(steps, 8, (3 + 1) * 8); // three requests, and a row goes after its mask is made
+    assert_in_range(
+        steps, 8, (3 + 1) * 8); // three requests, and a row is in the batch one step after its mask
     run(&c.rig, r[2], &one);
     for (uint32_t i = 0; i < 2; i++)
         run(&c.rig, r[i], &c.got[i]);
     rig_close(&c.rig);
 }
 
-// The choices of a request are one to each other, and others to those of another request.
+// The choices of a request have the same owner in their mask cache; another request has another
+// owner.
 static void test_choices_of_a_request_are_no_crowd(void **state)
 {
     (void)state;
@@ -400,8 +408,8 @@ static void test_choices_of_a_request_are_no_crowd(void **state)
     rig_close(&rig);
 }
 
-// A request has its turn at masks, not each of its rows: one with one choice has as many turns as
-// one with seven.
+// Masks are shared round-robin by request, not by row: a request with one choice gets as many as a
+// request with seven.
 static void test_one_choice_has_as_many_turns_as_seven(void **state)
 {
     (void)state;
@@ -423,13 +431,13 @@ static void test_one_choice_has_as_many_turns_as_seven(void **state)
             take(&c.rig, r[i], &c.got[i]);
     }
     assert_true(c.got[1].count[0] > 5);
-    assert_in_range(steps, 12, 20); // 25 if the row that was postponed most were first
+    assert_in_range(steps, 12, 20); // 25 if the most postponed row were first
     for (uint32_t i = 0; i < 2; i++)
         run(&c.rig, r[i], &c.got[i]);
     rig_close(&c.rig);
 }
 
-// Another row is asked for first in each step.
+// The first mask job of each step belongs to another row.
 static void test_rows_take_turns_at_their_masks(void **state)
 {
     (void)state;
@@ -443,7 +451,7 @@ static void test_rows_take_turns_at_their_masks(void **state)
     struct request *r = rig_submit(&rig, &args, ADMITTED);
     grammar_unref(g);
     for (uint32_t i = 0; i < 4; i++)
-        rig_step(&rig); // all run
+        rig_step(&rig); // all choices run
     uint32_t first = 0;
     const struct mask_worker *w = &rig.engine->masks;
     for (uint32_t i = 0; i < 4; i++) {
@@ -457,7 +465,8 @@ static void test_rows_take_turns_at_their_masks(void **state)
     rig_close(&rig);
 }
 
-// Letters up to m, whose one mask is soon made, or one from n on and then varied ones.
+// Returns a grammar: letters up to m, which share one cheap mask, or a letter from n on and then
+// letters with expensive masks.
 static struct grammar *cheap_or_dear(void)
 {
     struct grammar *g = NULL;
@@ -471,8 +480,8 @@ static struct grammar *cheap_or_dear(void)
     return g;
 }
 
-// A row that needs much does not wait without end beside others of its request that need nothing,
-// while other requests of the key need as much in every step.
+// A row with expensive masks does not wait without bound for rows of its request that need no work,
+// while other requests of the key have expensive masks in every step.
 static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
 {
     (void)state;
@@ -481,7 +490,8 @@ static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
     struct got got = {.last = false}, other[OTHERS] = {{.last = false}};
     struct request *others[OTHERS] = {NULL};
     rig_defaults(&rig);
-    rig.fake.facts.vocab = rig.fake.facts.limits.vocab = 40; // most are letters
+    rig.fake.facts.vocab = rig.fake.facts.limits.vocab =
+        40; // small, so that most tokens are letters
     open_letters(&rig);
     rig.engine->masks.limits = (struct mask_limits){1000000, 0, 300, 300};
     struct grammar *g = cheap_or_dear();
@@ -515,7 +525,7 @@ static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
     assert_true(got.last);
     for (uint32_t i = 0; i < 4; i++)
         kinds |= got.token[i][0] <= 'm' - 'a' ? 1 : 2;
-    assert_int_equal(kinds, 3); // there were rows of both kinds
+    assert_int_equal(kinds, 3); // both branches were sampled
     assert_in_range(most, 2, 20);
     port_free(rig.port, r);
     for (uint32_t k = 0; k < OTHERS; k++)

@@ -1,5 +1,6 @@
-// The order of API keys at masks (scheduler/mask_order.h), by steps put together by hand: who
-// waited in the step before keeps its place, who waited and left has saved nothing.
+// The order of API keys for masks (scheduler/mask_order.h), with hand-made steps: a key that waited
+// in the previous step keeps its start time, and a key that waited and left does not gain from its
+// absence.
 #include "scheduler/internal.h"
 
 #include <setjmp.h>
@@ -40,7 +41,8 @@ static void open_rig(struct turns_rig *rig)
     rig->requests[1].args.key_id = LITTLE;
 }
 
-// A step with a row of the crowd and, `both`, one of the other; the row that is asked for first.
+// Runs a step with a row of the crowd's key and, if `both`, one of the other key. Returns the row
+// whose mask is requested first.
 static uint32_t first_row(struct turns_rig *rig, bool both)
 {
     for (uint32_t i = 0; i < 2; i++)
@@ -71,7 +73,7 @@ static void test_who_waited_and_left_has_saved_nothing(void **state)
             assert_int_equal(first_row(&rig, false), 0);
             mask_order_charge(rig.engine, rig.planned[0].key, 1000, false);
         }
-        assert_int_equal(first_row(&rig, true), 1); // who asks for little goes first
+        assert_int_equal(first_row(&rig, true), 1); // the key that needs little is first
         uint64_t now = rig.engine->mask_order.virtual_time;
         assert_int_equal(little(&rig)->began, away > 0 ? now : 10);
         assert_true(away == 0 || now >= (STEPS - 2) * 1000);
@@ -79,7 +81,8 @@ static void test_who_waited_and_left_has_saved_nothing(void **state)
     }
 }
 
-// A step with rows of these sequences, "013"; the order in which they are asked for.
+// Runs a step with rows of these sequences, "013". Returns them in the order in which their masks
+// are requested.
 static const char *order_of(struct turns_rig *rig, const char *sequences)
 {
     static char out[ROWS + 1];
@@ -104,11 +107,11 @@ static void spend(struct turns_rig *rig, uint32_t row, uint64_t work, bool postp
 static void keys_apart(struct turns_rig *rig)
 {
     for (uint32_t i = 0; i < MANY; i++)
-        rig->requests[i].args.key_id = i; // 0 is one, too
+        rig->requests[i].args.key_id = i; // 0 is a key as well
 }
 
-// There are as many entries as rows: the one that was not there for longest gives way, wherever it
-// stands, and leaves nothing behind.
+// The table has as many entries as a step has rows. A new key replaces the key that was absent
+// longest, at any index, and inherits nothing from it.
 static void test_the_oldest_key_gives_way(void **state)
 {
     (void)state;
@@ -117,7 +120,7 @@ static void test_the_oldest_key_gives_way(void **state)
         struct turns_rig rig;
         open_rig(&rig);
         keys_apart(&rig);
-        assert_string_equal(order_of(&rig, "0123"), "0123"); // equal keys stay as they come
+        assert_string_equal(order_of(&rig, "0123"), "0123"); // equal keys keep the order of rows
         assert_int_equal(rig.engine->mask_order.key_count, ROWS);
         for (uint32_t i = 0; i < ROWS; i++)
             spend(&rig, i, i == oldest ? 100000 : 100 + i, i == oldest);
@@ -132,16 +135,16 @@ static void test_the_oldest_key_gives_way(void **state)
     }
 }
 
-// A key keeps what it did not take from one step with masks to the next, while a row of it waits.
+// A key keeps its unused share from one step with masks to the next only while a row of it waits.
 static void test_only_who_waits_keeps_its_place(void **state)
 {
     (void)state;
-    for (uint32_t waits = 0; waits < 4; waits++) { // bits: its first row, its second
+    for (uint32_t waits = 0; waits < 4; waits++) { // bit 0: its first row waits; bit 1: its second
         struct turns_rig rig;
         open_rig(&rig);
         keys_apart(&rig);
         rig.requests[2].args.key_id = 1;
-        for (uint32_t i = 0; i < 3; i++) { // the crowd gets ahead
+        for (uint32_t i = 0; i < 3; i++) { // the crowd's key uses more work
             order_of(&rig, "012");
             spend(&rig, 0, 1000, false);
             spend(&rig, 1, 10, true);
@@ -176,8 +179,9 @@ static void test_who_takes_nothing_moves_no_clock(void **state)
     free(rig.engine);
 }
 
-// Of a key: rows go round by steps; who was postponed most often is first of its request, and first
-// rows come before second ones, of requests that wait longer first.
+// Rows of a key rotate by one per step. Within a request the most often postponed row is first. The
+// first rows of all requests come before the second ones, and requests that waited longer come
+// first.
 static void test_rows_of_a_key(void **state)
 {
     (void)state;
@@ -192,7 +196,7 @@ static void test_rows_of_a_key(void **state)
     open_rig(&rig);
     for (uint32_t i = 0; i < MANY; i++)
         rig.requests[i].args.key_id = 3;
-    rig.sequences[1].request = &rig.requests[0]; // 0 and 1, and 2 and 3, are of one request
+    rig.sequences[1].request = &rig.requests[0]; // 0 and 1 share a request, and so do 2 and 3
     rig.sequences[3].request = &rig.requests[2];
     rig.requests[0].run.mask_served = 5;
     rig.requests[2].run.mask_served = 1;

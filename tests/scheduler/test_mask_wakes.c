@@ -1,8 +1,8 @@
-// Every interleaving of the engine and the mask worker around their ring and wakers
-// (scheduler/mask_thread.c): jobs, a post, a wait, again, and the end of the thread. The steps are
-// the functions of base/ring.h and base/flag.h that production uses, each taken as one indivisible
-// action. Proved: nobody sleeps for ever, and a wait ends only when all jobs are done. That the
-// search can fail is shown by faults in the order of steps.
+// Explores every interleaving of the engine and the mask worker around their ring and wakers
+// (scheduler/mask_thread.c): push jobs, post, wait, once more, and end the thread. The steps are
+// the functions of base/ring.h and base/flag.h that production uses, each as one indivisible
+// action. Proved: no thread sleeps forever, and a wait ends only when all jobs are done. Faults in
+// the order of steps show that the search can fail.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,10 +23,10 @@ enum worker_at { W_ENDS, W_WORK, W_RAISE, W_WRITE, W_READ, W_LOWER, W_OVER };
 enum fault {
     FAULT_NONE,
     FAULT_POST_FIRST,   // the engine posts before it pushes
-    FAULT_LOOK_ONCE,    // the engine takes any raise for the end of its wait
-    FAULT_RAISE_FIRST,  // the worker says that it is done before it works
+    FAULT_LOOK_ONCE,    // the engine ends its wait at any raise
+    FAULT_RAISE_FIRST,  // the worker raises `done` before it works
     FAULT_LOWER_FIRST,  // a sleeper lowers the flag before it reads
-    FAULT_NO_LAST_WAKE, // the thread is told to end and not woken
+    FAULT_NO_LAST_WAKE, // the end flag is set without a wake
     FAULT_COUNT
 };
 
@@ -35,10 +35,10 @@ struct bell { // a waker
     uint32_t fd;
 };
 
-struct place { // both threads and all they share
+struct place { // state of both threads and everything they share
     struct ring ring;
     struct bell posted, done;
-    uint32_t engine_at, worker_at, after; // after: where the engine goes once it has posted
+    uint32_t engine_at, worker_at, after; // after: engine_at once it has posted
     uint32_t round, pushed, ends, early;
 };
 
@@ -79,7 +79,7 @@ static void round_next(const struct search *s, struct place *p)
         p->engine_at = E_ENDS;
 }
 
-// One step of the engine; false: it sleeps or is over.
+// Runs one step of the engine. Returns false if it sleeps or has ended.
 static bool engine_step(const struct search *s, struct place *p)
 {
     switch ((enum engine_at)p->engine_at) {

@@ -1,5 +1,5 @@
-// The mask worker alone, without an engine and without a thread: what the rows of a step may build
-// together, who is postponed and who ends, caches that give way, counts that come back.
+// The mask worker without an engine and without a thread: the work that the rows of a step share,
+// rows that are postponed or end, evicted caches, references that are released.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void alone_open(struct alone *a, uint32_t caches)
                                      .caches = a->caches,
                                      .matcher_count = SEATS,
                                      .limits = mask_limits,
-                                     .round = UINT64_MAX, // none was yet
+                                     .round = UINT64_MAX, // no round yet
                                      .idle_bytes_max = MASK_IDLE_GRAMMAR_BYTES,
                                      .cache_count = caches};
     a->worker.ring.mask = JOBS - 1;
@@ -54,7 +54,7 @@ static void job_push(struct alone *a, struct mask_job job)
     ring_publish(&a->worker.ring);
 }
 
-// Of a request of its own, or of one of many choices.
+// choice: true if all sequences are choices of one request.
 static void begin_of(struct alone *a, uint32_t sequence, struct grammar *g, bool choice)
 {
     job_push(a, (struct mask_job){.grammar = grammar_ref(g),
@@ -71,8 +71,8 @@ static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
     begin_of(a, sequence, g, false);
 }
 
-// With matchers in all caches there may be, one with another grammar is told so; its end and those
-// of the others make room again.
+// If matchers use all caches of the table, a sequence with another grammar is crowded out. When
+// they end, it gets a cache.
 static void test_a_table_of_caches_is_full(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_a_table_of_caches_is_full(void **state)
     begin_push(&a, 1, other);
     mask_work(&a.worker);
     assert_int_equal(a.verdicts[1], MASK_USABLE);
-    assert_int_equal(a.rows[1][0], 1); // 'a'
+    assert_int_equal(a.rows[1][0], 1); // only 'a' is allowed
     assert_int_equal(a.stats.mask_caches, 1);
     mask_worker_empty(&a.worker);
     assert_int_equal(a.stats.mask_caches, 0);
@@ -101,7 +101,7 @@ static void test_a_table_of_caches_is_full(void **state)
     vocabulary_unref(a.worker.vocabulary);
 }
 
-// Where the memory of large caches is taken, a grammar more has a small one.
+// If large caches use the memory, a further grammar gets a small cache.
 static void test_a_cache_beside_large_ones_is_small(void **state)
 {
     (void)state;
@@ -130,7 +130,8 @@ static void token_push(struct alone *a, uint32_t sequence, int32_t token, uint64
                                   .token = token});
 }
 
-// Each letter leads to a part of its own: "a" to "xb", "b" to "xc", ...
+// Returns a grammar in which each first letter leads to states of its own: "a" to "xb", "b" to
+// "xc", ...
 static struct grammar *fan(void)
 {
     struct grammar *g = NULL;
@@ -153,7 +154,7 @@ static uint64_t work_of(const struct alone *a)
     return work;
 }
 
-// All seats but the last in the one grammar, at its beginning; the last in the other.
+// All sequences except the last begin an answer of g; the last begins one of `other`.
 static void fan_open(struct alone *a, struct grammar *g, struct grammar *other)
 {
     alone_open(a, CACHES);
@@ -164,7 +165,7 @@ static void fan_open(struct alone *a, struct grammar *g, struct grammar *other)
         assert_int_equal(a->verdicts[s], MASK_USABLE);
 }
 
-// A part of its own for each seat.
+// Returns the first letter of a sequence; each leads to other states.
 static int32_t seat_letter(uint32_t s)
 {
     return s + 1 < SEATS ? (int32_t)s : 0; // the next id is END
@@ -176,7 +177,7 @@ static void fan_close(struct alone *a)
     vocabulary_unref(a->worker.vocabulary);
 }
 
-// What tells the device to drop the row.
+// An empty mask makes the device drop the row.
 static void assert_dropped(const struct alone *a, uint32_t sequence)
 {
     for (uint32_t i = 0; i < WORDS; i++)
@@ -188,9 +189,9 @@ static struct mask_limits wide(void)
     return (struct mask_limits){.row = 1000000, .grammar = 1000000, .step = 1000000};
 }
 
-struct need {       // of one row, the second of its answer
-    uint64_t least; // the smallest limit with which its mask is made
-    uint64_t work;  // what it takes then, the walk over the vocabulary included
+struct need {       // of the second mask of an answer
+    uint64_t least; // smallest limit with which the mask is made
+    uint64_t work;  // work of that mask, with the walk over the vocabulary
 };
 
 static struct need row_need(struct grammar *g, struct grammar *other)
@@ -213,7 +214,8 @@ static struct need row_need(struct grammar *g, struct grammar *other)
     return need;
 }
 
-// Asks in each step for the masks of the rows that have none: the first of them has it then.
+// Requests in each step the masks that are still missing. Each step makes at least the first of
+// them.
 static void postponed_again(struct alone *a)
 {
     for (uint32_t step = 3, first = 0; first < SEATS; step++) {
@@ -227,9 +229,9 @@ static void postponed_again(struct alone *a)
     }
 }
 
-// The rows of one step share what they may build: when a grammar has used up its part, those of its
-// rows that need more are postponed, and rows of other grammars go on. The next step has as much
-// again; then their masks are what they would have been.
+// The rows of one step share a limit of work. When a grammar has used its part, its rows that need
+// more are postponed, and rows of other grammars continue. The next step has the full limit again,
+// and the masks are the same as without a limit.
 static void test_the_work_of_a_step_is_bounded(void **state)
 {
     (void)state;
@@ -263,7 +265,7 @@ static void test_the_work_of_a_step_is_bounded(void **state)
     grammar_unref(other);
 }
 
-// A row that may have all there is for one, and needs more, ends, whoever comes after it.
+// A row that had a full limit for itself and needs more ends, whatever rows follow it.
 static void test_a_row_that_needs_too_much_is_over(void **state)
 {
     (void)state;
@@ -287,7 +289,8 @@ static void test_a_row_that_needs_too_much_is_over(void **state)
     grammar_unref(other);
 }
 
-// Making a cache counts, too: as many as a step has room for, the others in the next one.
+// Creating a cache counts as work: a step creates as many as its limit allows, the next step the
+// others.
 static void test_new_caches_are_postponed(void **state)
 {
     (void)state;
@@ -306,9 +309,9 @@ static void test_new_caches_are_postponed(void **state)
     token_push(&a, 1, MASK_NO_TOKEN, 2);
     mask_work(&a.worker);
     assert_int_equal(a.verdicts[1], MASK_USABLE);
-    assert_int_equal(a.rows[1][0], 1); // 'a'
+    assert_int_equal(a.rows[1][0], 1); // only 'a' is allowed
     begin_push(&a, 2, g[0]);
-    job_push(&a, (struct mask_job){.sequence = 2, .token = MASK_NO_TOKEN}); // ends at once
+    job_push(&a, (struct mask_job){.sequence = 2, .token = MASK_NO_TOKEN}); // ends immediately
     fan_close(&a);
     for (uint32_t s = 0; s < 2; s++) {
         assert_int_equal(grammar_owners(g[s]), 1);
@@ -316,9 +319,9 @@ static void test_new_caches_are_postponed(void **state)
     }
 }
 
-// Caches that give way are never destroyed in a step, and their memory counts until they are: who
-// needs the room of more waits, and so does who would be one too many for the list of them, where
-// they are small.
+// An evicted cache is not destroyed during a step, and its memory counts until it is. A sequence
+// that needs that memory waits. With small caches a sequence waits if the list of evicted caches is
+// full.
 static void test_a_step_destroys_no_cache(void **state)
 {
     (void)state;
@@ -341,7 +344,8 @@ static void test_a_step_destroys_no_cache(void **state)
             if (i < last)
                 job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
         }
-        job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN}); // before it began
+        job_push(&a,
+                 (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN}); // ends before it began
         mask_work(&a.worker);
         assert_int_equal(grammar_owners(g[last]), 1);
         begin_push(&a, 0, g[last]);
@@ -360,7 +364,7 @@ static void test_a_step_destroys_no_cache(void **state)
     }
 }
 
-// A cache that nobody uses goes after a while, however small its grammar is.
+// An unused cache is destroyed after MASK_IDLE_NS, however small its grammar is.
 static void test_an_idle_cache_gives_way(void **state)
 {
     (void)state;
@@ -391,7 +395,7 @@ static void test_an_idle_cache_gives_way(void **state)
     grammar_unref(other);
 }
 
-// Letters, so many that what a token can be does not depend on their count yet.
+// Returns a grammar of 90 to 100 letters: masks do not depend on the number of letters yet.
 static struct grammar *letters(void)
 {
     struct grammar *g = NULL;
@@ -402,8 +406,8 @@ static struct grammar *letters(void)
     return g;
 }
 
-// What a row may have of its own it has also where nothing is left to share: enough for a token
-// that leads to a new state whose mask is known.
+// A row can use its private allowance even if no shared work is left: enough for a token that leads
+// to a new state whose mask is known.
 static void test_a_row_has_work_of_its_own(void **state)
 {
     (void)state;
@@ -418,7 +422,7 @@ static void test_a_row_has_work_of_its_own(void **state)
         mask_work(&a.worker);
         a.worker.limits = (struct mask_limits){1000000, own, 1, 1};
         struct mask_cache_stats before = mask_cache_stats(a.caches[0].cache);
-        token_push(&a, 1, 1, 2); // uses up what there is
+        token_push(&a, 1, 1, 2); // uses all shared work
         token_push(&a, 0, 0, 2);
         mask_work(&a.worker);
         struct mask_cache_stats after = mask_cache_stats(a.caches[0].cache);
@@ -432,14 +436,15 @@ static void test_a_row_has_work_of_its_own(void **state)
     grammar_unref(other);
 }
 
-// Its own is no walk over the vocabulary: a step has those that the share pays, and one more.
+// The private allowance does not start a walk over the vocabulary: a step makes the walks that the
+// shared work pays, and one more.
 static void test_who_has_no_share_begins_no_walk(void **state)
 {
     (void)state;
     struct alone a, free;
     struct grammar *g = fan(), *other = fan();
     struct need need = row_need(g, other);
-    assert_true(need.work > need.least); // by the walk
+    assert_true(need.work > need.least); // the difference is the walk
     fan_open(&free, g, other);
     for (uint32_t s = 0; s < SEATS; s++)
         token_push(&free, s, seat_letter(s), 2);
@@ -467,8 +472,8 @@ static void test_who_has_no_share_begins_no_walk(void **state)
     grammar_unref(other);
 }
 
-// Rules that leave nothing of a grammar do not ask for its row again: where no mask is kept, and
-// the row has no work left, there would be none.
+// If token rules exclude every token that the grammar allows, the grammar's mask is reused, not
+// computed again: with no kept masks and no work left a second one could not be made.
 static void test_rules_that_leave_nothing_need_no_second_mask(void **state)
 {
     (void)state;
@@ -518,8 +523,8 @@ static uint32_t row_after(struct alone *a, int32_t token, uint64_t step)
     return a->rows[0][0];
 }
 
-// A word of three ids is kept out after its first two, in each answer anew; where only its last id
-// is left, that comes all the same, and no other.
+// A forbidden word of three ids is excluded after its first two, in each answer. If only its last
+// id is allowed, that id comes nevertheless.
 static void test_rules_follow_the_answer(void **state)
 {
     (void)state;
@@ -535,7 +540,9 @@ static void test_rules_follow_the_answer(void **state)
         assert_int_equal(row_after(&a, 1, 2), 0xE);
         assert_int_equal(row_after(&a, 2, 3), i == 0 ? 0x6 : 0xE);
         assert_int_equal(a.rows[0][1], 0);
-        job_push(&a, (struct mask_job){.token = MASK_NO_TOKEN}); // it ends, another begins there
+        job_push(&a,
+                 (struct mask_job){
+                     .token = MASK_NO_TOKEN}); // the answer ends; another begins in the same row
         rules_push(&a, rules[i]);
         mask_work(&a.worker);
         assert_int_equal(a.rows[0][0], 0xE);
@@ -544,8 +551,8 @@ static void test_rules_follow_the_answer(void **state)
     }
 }
 
-// What a row took of what rows share is told, whether its mask was made or not; what it has of its
-// own is not, also where its last step went beyond.
+// `spent` reports the shared work of a row, whether or not its mask was made. It excludes the
+// private allowance, even if the last piece of work exceeded that.
 static void test_what_a_mask_takes_is_counted(void **state)
 {
     (void)state;
@@ -564,7 +571,7 @@ static void test_what_a_mask_takes_is_counted(void **state)
     assert_in_range(a.spent[1], 1, need.work - 1);
     assert_int_equal(a.verdicts[2], MASK_POSTPONED);
     assert_int_equal(a.spent[2], 0);
-    token_push(&a, 0, MASK_NO_TOKEN, 3); // it is kept
+    token_push(&a, 0, MASK_NO_TOKEN, 3); // its mask is cached
     mask_work(&a.worker);
     assert_int_equal(a.spent[0], 0);
     fan_close(&a);
@@ -572,7 +579,8 @@ static void test_what_a_mask_takes_is_counted(void **state)
     grammar_unref(other);
 }
 
-// A token whose place was forgotten meanwhile and is not built in this step is taken in the next.
+// A sampled token whose state was evicted and cannot be rebuilt in this step is accepted in the
+// next step.
 static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
 {
     (void)state;
@@ -583,19 +591,20 @@ static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
         begin_push(&a, s, g);
     mask_work(&a.worker);
     struct mask_cache *before = a.caches[0].cache;
-    a.caches[0].cache = mask_cache_create(g, a.worker.vocabulary, NULL); // all is forgotten
+    a.caches[0].cache =
+        mask_cache_create(g, a.worker.vocabulary, NULL); // an empty cache: all states are lost
     for (uint32_t s = 0; s < 2; s++) {
         matcher_end(&a.matchers[s].matcher);
         matcher_init(&a.matchers[s].matcher, a.caches[0].cache);
     }
     mask_cache_destroy(before);
     a.worker.limits = wide();
-    a.worker.limits.grammar = 1; // the first uses it up
+    a.worker.limits.grammar = 1; // the first row uses all of it
     token_push(&a, 1, 1, 2);
     token_push(&a, 0, 0, 2);
     mask_work(&a.worker);
     assert_int_equal(a.verdicts[0], MASK_POSTPONED);
-    assert_int_equal(a.stats.mask_tokens_refused, 1); // of the first
+    assert_int_equal(a.stats.mask_tokens_refused, 1); // of the first row
     a.worker.limits = wide();
     token_push(&a, 0, MASK_NO_TOKEN, 3);
     mask_work(&a.worker);
@@ -605,7 +614,7 @@ static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
     grammar_unref(g);
 }
 
-// A token that a mask let through and that is not taken met a bound.
+// If a token that its mask allowed is not accepted, a limit was reached: MASK_OVER.
 static void test_a_token_that_is_not_taken_is_over(void **state)
 {
     (void)state;
@@ -621,7 +630,7 @@ static void test_a_token_that_is_not_taken_is_over(void **state)
     grammar_unref(g);
 }
 
-// "a...b" and "c...d" in each other, as deep as one likes.
+// Returns a grammar of nested "a...b" and "c...d" of any depth.
 static struct grammar *nested(void)
 {
     struct grammar *g = NULL;
@@ -637,7 +646,7 @@ static struct grammar *nested(void)
     return g;
 }
 
-// Answers go on, each in its own way, until one finds no room; its verdict.
+// Extends all answers with random letters until one finds no memory. Returns its verdict.
 static enum mask_verdict nested_verdict(struct alone *a, uint32_t seats)
 {
     enum { LEVELS = 10000 };
@@ -655,8 +664,9 @@ static enum mask_verdict nested_verdict(struct alone *a, uint32_t seats)
     return MASK_USABLE;
 }
 
-// An answer that finds no memory: that is its own doing, but not where its cache is small because
-// others had the memory, nor where answers of other requests stand in it.
+// An answer that finds no memory is MASK_OVER if only its own request uses the cache. It is
+// MASK_CROWDED if the cache is small because others had the memory, or if answers of other requests
+// are in it.
 static void test_who_finds_no_memory_is_told_why(void **state)
 {
     (void)state;
@@ -665,13 +675,13 @@ static void test_who_finds_no_memory_is_told_why(void **state)
         struct alone a;
         uint32_t seats = which >= 2 ? SEATS : 1;
         alone_open(&a, CACHES);
-        a.caches[1].bytes_max = (size_t)512 << 20; // others'
+        a.caches[1].bytes_max = (size_t)512 << 20; // memory used by others
         for (uint32_t s = 0; s < seats; s++)
             begin_of(&a, s, g, which == 3);
         mask_work(&a.worker);
         assert_int_equal(a.caches[0].bytes_max, 4 << 20);
         if (which != 1)
-            a.caches[0].bytes_max = 32 << 20; // as if that were its size
+            a.caches[0].bytes_max = 32 << 20; // as if it had been created with that size
         assert_int_equal(nested_verdict(&a, seats),
                          which == 0 || which == 3 ? MASK_OVER : MASK_CROWDED);
         fan_close(&a);
@@ -679,8 +689,7 @@ static void test_who_finds_no_memory_is_told_why(void **state)
     grammar_unref(g);
 }
 
-// A cache that gives way is destroyed once no step waits; so are those of large grammars that
-// nobody uses.
+// Evicted caches are destroyed once no step waits, and so are unused caches of large grammars.
 static void test_caches_are_destroyed_while_nothing_waits(void **state)
 {
     (void)state;
@@ -695,7 +704,7 @@ static void test_caches_are_destroyed_while_nothing_waits(void **state)
     assert_int_equal(a.stats.mask_caches, 1);
     assert_int_equal(grammar_owners(one), 2);
     token_push(&a, 1, 0, 1);
-    mask_idle(&a.worker, 1); // there is work again
+    mask_idle(&a.worker, 1); // does nothing: there is work
     assert_int_equal(grammar_owners(one), 2);
     mask_work(&a.worker);
     mask_idle(&a.worker, 1);
@@ -704,7 +713,7 @@ static void test_caches_are_destroyed_while_nothing_waits(void **state)
     job_push(&a, (struct mask_job){.sequence = 1, .token = MASK_NO_TOKEN});
     mask_work(&a.worker);
     mask_idle(&a.worker, 1);
-    assert_int_equal(grammar_owners(other), 2); // a small one stays
+    assert_int_equal(grammar_owners(other), 2); // a small cache stays
     a.worker.idle_bytes_max = grammar_bytes(other) - 1;
     mask_idle(&a.worker, 1);
     assert_int_equal(grammar_owners(other), 1);

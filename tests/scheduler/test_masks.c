@@ -1,5 +1,6 @@
-// Requests with a grammar over the fake model: answers are of their grammar, their masks are made
-// while a step runs, nobody else waits for them, and counts of grammars come back.
+// Requests with a grammar over the fake model: answers match their grammar, masks are made while a
+// step runs, requests without a grammar do not wait for them, and references to grammars are
+// released.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,14 +23,14 @@ static struct grammar *literal(const char *text)
     return g;
 }
 
-// The answer to a request with this grammar.
+// Runs a request with this grammar.
 static void answered(struct rig *rig, struct grammar *g, struct got *got)
 {
     struct submit_args args = request_args(g);
     run(rig, rig_submit(rig, &args, ADMITTED), got);
 }
 
-// What idle caches may keep of the memory for grammars is the engine's part.
+// The memory that idle caches may keep is the engine's option.
 static void test_an_engine_has_its_part_of_idle_grammars(void **state)
 {
     (void)state;
@@ -67,7 +68,7 @@ static void test_an_admitted_request_holds_its_grammar(void **state)
     rig_close(&rig);
 }
 
-// The end of a grammar is the end of the answer, whatever else the request asks for.
+// The end of the grammar ends the answer, whatever else the request specifies.
 static void test_an_answer_is_of_its_grammar(void **state)
 {
     (void)state;
@@ -88,21 +89,21 @@ static void test_an_answer_is_of_its_grammar(void **state)
         args.sampling.output_min = 30;
         run(&rig, rig_submit(&rig, &args, ADMITTED), &got[1]);
         assert_cycle(&got[1], 0, 20);
-        args.max_tokens = 10; // the beginning of an answer
+        args.max_tokens = 10; // only the beginning of the answer
         run(&rig, rig_submit(&rig, &args, ADMITTED), &got[2]);
         assert_int_equal(got[2].count[0], 10);
         assert_int_equal(got[2].finish[0], FINISH_LENGTH);
         const struct engine_stats *stats = engine_stats(rig.engine);
         assert_int_equal(stats->mask_waits, stats->steps_masked);
         assert_int_equal(stats->mask_caches, 1);
-        assert_int_equal(grammar_owners(g), 2); // ours and the cache's
+        assert_int_equal(grammar_owners(g), 2); // references of this test and of the cache
         rig_close(&rig);
         assert_int_equal(grammar_owners(g), 1);
         grammar_unref(g);
     }
 }
 
-// A stop id that a grammar asks for comes before the least tokens are there, and ends nothing then.
+// If a grammar requires a stop id before min_tokens, the answer continues after it.
 static void test_a_stop_id_of_a_grammar_waits_for_the_least_tokens(void **state)
 {
     (void)state;
@@ -147,7 +148,7 @@ static void test_a_mask_that_costs_too_much_ends_its_choice(void **state)
     rig_close(&rig);
 }
 
-// Where answers of another grammar stand in all caches there may be, that is told apart.
+// If answers of another grammar use all caches, the choice ends with FINISH_CROWDED.
 static void test_a_choice_without_a_cache_is_crowded_out(void **state)
 {
     (void)state;
@@ -156,7 +157,7 @@ static void test_a_choice_without_a_cache_is_crowded_out(void **state)
     rig_defaults(&rig);
     open_letters(&rig);
     struct error err;
-    mask_thread_close(&rig.engine->masks); // the thread reads the count
+    mask_thread_close(&rig.engine->masks); // the thread reads cache_count when it starts
     rig.engine->masks.cache_count = 1;
     assert_int_equal(mask_thread_open(&rig.engine->masks, &err), STATUS_OK);
     struct grammar *g[2] = {rig_cycle(20), rig_cycle(9)};
@@ -178,7 +179,8 @@ static void test_a_choice_without_a_cache_is_crowded_out(void **state)
     rig_close(&rig);
 }
 
-// 'w' and then a digit, which no token has: that choice fails, and the others go on.
+// The grammar needs 'w' and then a digit, which no token has. That choice fails, and the others
+// continue.
 static void test_a_stuck_choice_fails_alone(void **state)
 {
     (void)state;
@@ -208,7 +210,7 @@ static void test_a_stuck_choice_fails_alone(void **state)
     }
 }
 
-// Without end ids an answer is over when nothing can follow.
+// Without end ids, an answer ends when nothing can follow.
 static void test_a_model_without_end_ids_ends_its_answers(void **state)
 {
     (void)state;
@@ -225,8 +227,8 @@ static void test_a_model_without_end_ids_ends_its_answers(void **state)
     rig_close(&rig);
 }
 
-// With a step in flight the next is launched before the token is there that its mask needs; steps
-// without a masked row wait for nothing.
+// With one step in flight, a masked step is launched before its mask's last token is known. Steps
+// without masked rows wait for no mask.
 static void test_a_masked_step_is_launched_before_the_last_is_settled(void **state)
 {
     (void)state;
@@ -244,14 +246,15 @@ static void test_a_masked_step_is_launched_before_the_last_is_settled(void **sta
     answered(&rig, g, &got);
     grammar_unref(g);
     assert_cycle(&got, 0, 30);
-    // All but the first of them; the last is the row of one that has ended.
+    // All steps but the first overlap. The last step has a row of the ended answer.
     assert_int_equal(fake_overlaps(rig.model) - before, fake_steps(rig.model) - steps - 1);
     assert_int_equal(stats->steps_masked, fake_steps(rig.model) - steps);
     assert_int_equal(stats->mask_waits, stats->steps_masked);
     rig_close(&rig);
 }
 
-// Rules bind choices without a grammar; where they leave nothing of a grammar, it holds alone.
+// Token rules apply to choices without a grammar. If they exclude everything that a grammar allows,
+// only the grammar applies.
 static void test_rules_hold_with_and_without_a_grammar(void **state)
 {
     (void)state;
@@ -289,7 +292,8 @@ static void test_rules_hold_with_and_without_a_grammar(void **state)
     }
 }
 
-// Every answer begins inside of reasoning, which this ends; "b" would begin it again.
+// Rules with a reasoning budget: every answer begins inside reasoning, which `close` ends and "b"
+// would start again.
 static struct token_rules *limited_by(uint32_t vocab, uint32_t tokens, const char close[2])
 {
     static const int32_t allowed[] = {1, 2, 3, 4, 40, 41};
@@ -315,7 +319,7 @@ static struct token_rules *limited(uint32_t vocab, uint32_t tokens)
     return limited_by(vocab, tokens, "yz");
 }
 
-// Anything up to "yz", then "abc".
+// Returns a grammar: anything up to "yz", then "abc".
 static struct grammar *thoughts_then_abc(void)
 {
     struct grammar *g = NULL;
@@ -329,7 +333,7 @@ static struct grammar *thoughts_then_abc(void)
     return g;
 }
 
-// An id that would end the answer ends the reasoning where ends are ignored.
+// If ends are ignored, a budget can close the reasoning with an end id.
 static void test_a_budget_may_close_with_an_end(void **state)
 {
     (void)state;
@@ -350,8 +354,9 @@ static void test_a_budget_may_close_with_an_end(void **state)
     token_rules_unref(args.rules);
 }
 
-// What ends reasoning comes in each choice after so many tokens, although no other rule allows it;
-// a grammar lets it come where it is in it, and else holds alone.
+// The budget forces the closing ids in each choice after the given number of tokens, although no
+// other rule allows them. If a grammar allows them at that point, they are forced too; otherwise
+// only the grammar applies.
 static void test_a_budget_ends_the_reasoning(void **state)
 {
     (void)state;
@@ -394,7 +399,8 @@ static void test_a_budget_ends_the_reasoning(void **state)
     }
 }
 
-// The first mask of an answer needs no token: its step is sampled with the one before in flight.
+// The first mask of an answer needs no token: its step is sampled while the previous one is in
+// flight.
 static void test_a_first_mask_waits_for_no_step(void **state)
 {
     (void)state;
@@ -415,7 +421,7 @@ static void test_a_first_mask_waits_for_no_step(void **state)
     rig_close(&rig);
 }
 
-// Free choices of the same steps are what they are without any grammar.
+// Choices without a grammar have the same tokens with and without masked rows in their steps.
 static void test_free_choices_do_not_change(void **state)
 {
     (void)state;
@@ -440,7 +446,7 @@ static void test_free_choices_do_not_change(void **state)
     }
 }
 
-// Caches of grammars that nobody uses give way; there are never more than the table has.
+// Caches of unused grammars are evicted; the table's size is never exceeded.
 static void test_caches_of_old_grammars_give_way(void **state)
 {
     (void)state;
@@ -462,7 +468,7 @@ static void test_caches_of_old_grammars_give_way(void **state)
     rig_close(&rig);
 }
 
-// The device fails with a step launched and not sampled: its turn is given back.
+// The device fails while a step is launched and not sampled. The device slot is released.
 static void test_a_fault_between_launch_and_sample_gives_the_turn_back(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// What the device is told of sequences that are new on it: their biases, and the histories of those
-// with penalties, of which a step has so much room.
+// Data that a step uploads for sequences new on the device: biases, and histories of sequences with
+// penalties, which are limited per step.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "tests/scheduler/rig.h"
 
-enum { ANSWER = 140 }; // longer than a chunk of the histories
+enum { ANSWER = 140 }; // tokens; longer than a chunk of the history store
 
 struct penalised {
     struct request *request;
@@ -64,7 +64,8 @@ static void assert_history(const struct rig *rig, const struct batch_new_sequenc
     assert_memory_equal(history + of->length, of->answer, of->answered * sizeof *of->answer);
 }
 
-// Each kind of penalty asks for a history, alone and below zero, too; who has none is between them.
+// Each kind of penalty, positive or negative, needs a history. Histories are consecutive, although
+// a sequence without penalties is between them.
 static void test_histories_stand_one_behind_the_other(void **state)
 {
     (void)state;
@@ -94,7 +95,7 @@ static void test_histories_stand_one_behind_the_other(void **state)
     }
 }
 
-// Of a sequence that lost its blocks prompt and answer so far, however long.
+// The history of a preempted sequence contains the prompt and the answer so far, of any length.
 static void test_a_resumed_history_has_the_answer(void **state)
 {
     (void)state;
@@ -127,11 +128,12 @@ static void rig_of_room(struct rig *rig)
 {
     rig_defaults(rig);
     rig->fake.facts.limits.tokens_max = 512;
-    rig->fake.facts.limits.history_max = rig->fake.facts.max_model_len; // the least there may be
+    rig->fake.facts.limits.history_max = rig->fake.facts.max_model_len; // the minimum
     rig_open(rig);
 }
 
-// A step has room for so many tokens of histories, to the last one; who has no penalty needs none.
+// Prompts with penalties wait if the histories of a step would exceed history_max by one token. A
+// prompt without penalties does not wait.
 static void test_prompts_wait_for_room_of_histories(void **state)
 {
     (void)state;
@@ -148,7 +150,7 @@ static void test_prompts_wait_for_room_of_histories(void **state)
         struct request *second = submit(&rig, 500, cases[i].length, cases[i].sampling);
         rig_step(&rig);
         assert_int_equal(batch_of(&rig)->new_sequence_count, cases[i].together);
-        assert_int_equal(rig.engine->order_count, cases[i].together); // no place without a row
+        assert_int_equal(rig.engine->order_count, cases[i].together); // no slot without a row
         assert_int_equal(second->run.scheduled, cases[i].together - 1);
         rig_step(&rig);
         assert_int_equal(batch_of(&rig)->new_sequence_count, 2 - cases[i].together);
@@ -156,7 +158,7 @@ static void test_prompts_wait_for_room_of_histories(void **state)
     }
 }
 
-// Of a request with several prompts each choice counts with its own.
+// Each choice of a request with several prompts needs a history of its prompt's length.
 static void test_each_choice_counts_with_its_prompt(void **state)
 {
     (void)state;
@@ -179,7 +181,7 @@ static void test_each_choice_counts_with_its_prompt(void **state)
     rig_close(&rig);
 }
 
-// So do those that lost their blocks, with their answers.
+// The history of a preempted sequence counts with its answer.
 static void test_answers_count_as_histories(void **state)
 {
     (void)state;
@@ -210,7 +212,7 @@ static void test_biases_stand_one_behind_the_other(void **state)
     rig_open(&rig);
     int32_t tokens[2] = {1, 2};
     uint32_t start[2] = {0, 2};
-    for (uint32_t i = 0; i < 3; i++) { // of one, none and the two others
+    for (uint32_t i = 0; i < 3; i++) { // the first bias, none, the other two
         struct submit_args args = {.kind = REQUEST_GENERATE,
                                    .tokens = tokens,
                                    .token_count = 2,
@@ -241,7 +243,8 @@ static void test_biases_stand_one_behind_the_other(void **state)
     rig_close(&rig);
 }
 
-// The model's end ids, then the request's own, also where both are as many as there may be.
+// The device receives the model's end ids and then the request's stop ids, up to the maximum of
+// both.
 static void test_ids_that_the_device_tests(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Chunks sized by the measured time of steps (decision 0013): the rule alone, and in an engine
-// whose clock is advanced by a cost model, with 16 clients that send the next prompt when they have
-// an answer.
+// Prefill chunks sized according to the measured time of steps (decision 0013): the rule without an
+// engine, and in an engine whose clock a cost model advances, with 16 clients that send the next
+// prompt after each answer.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,11 +16,11 @@
 
 enum { CLIENTS = 16, BUDGET = 342, CONTEXT = 2048, GAPS_MAX = 1 << 20 };
 
-static const double base_ms = 60, token_ms = 3.3; // 0.5 G parameters on two cores
+static const double base_ms = 60, token_ms = 3.3; // measured with 0.5 G parameters on two cores
 
 struct client_state {
     struct request *request;
-    uint64_t token_ns; // when its last token came; 0: none yet
+    uint64_t token_ns; // time of its last token, ns; 0: none yet
 };
 
 struct world {
@@ -31,7 +31,7 @@ struct world {
     bool disturbed;
     uint64_t tokens, computed;
     uint32_t gap_count;
-    double *gaps; // ms between two tokens of a client
+    double *gaps; // milliseconds between two tokens of a client
 };
 
 static void world_open(struct world *w, double stretch)
@@ -79,15 +79,14 @@ static void client_reads(struct world *w, struct client_state *c)
     }
 }
 
-// What a step takes of what its tokens cost: a tenth more or less, or up to 0.9 more where others
-// use the processors.
+// Returns the factor on a step's time: 0.9 to 1.1, or 0.8 to 1.7 if other processes use the CPUs.
 static double noise(struct world *w)
 {
     double x = roll(&w->dice, 1000) * 1e-3;
     return w->disturbed ? 0.8 + 0.9 * x * (roll(&w->dice, 1000) * 1e-3) : 0.9 + 0.2 * x;
 }
 
-// Now and then another process has the CPU.
+// Runs a step. About one step in 500 takes three times as long, as if another process had the CPU.
 static void world_step(struct world *w)
 {
     engine_step(w->rig.engine, w->rig.now_ns);
@@ -109,10 +108,10 @@ static int ascending(const void *a, const void *b)
 }
 
 struct outcome {
-    double p50, p99, rate; // ms, ms, tokens a second
+    double p50, p99, rate; // milliseconds, milliseconds, tokens per second
 };
 
-// An hour of the simulated clock.
+// Simulates one hour.
 static struct outcome world_run(double stretch, uint32_t prompt, uint32_t output, bool disturbed)
 {
     struct world w = {.disturbed = disturbed,
@@ -138,7 +137,8 @@ static struct outcome world_run(double stretch, uint32_t prompt, uint32_t output
     return out;
 }
 
-// Whether prompts are most of the work or little of it.
+// The 99th percentile gap stays within three times the median at 95% of the rate, whether prompts
+// are most of the work or little of it.
 static void test_tokens_come_evenly(void **state)
 {
     (void)state;
@@ -160,23 +160,25 @@ static void note(struct pace *p, uint32_t tokens, uint32_t allowed, uint64_t ns,
         pace_note(p, &step);
 }
 
-// A step of next tokens takes 100, a token of a prompt 2.
+// A step of decodes takes 100 ns, each prompt token adds 2 ns.
 static void test_tokens_follow_the_measured_time(void **state)
 {
     (void)state;
     struct pace p;
     pace_init(&p, 2.5);
-    assert_int_equal(pace_tokens(&p, 300), 0); // the first step tells what next tokens take alone
+    assert_int_equal(pace_tokens(&p, 300),
+                     0); // the first step measures decodes without prompt tokens
     note(&p, 0, 0, 100, 4);
-    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // the next what a prompt token adds
+    assert_int_equal(pace_tokens(&p, 300),
+                     PACE_TOKENS_MIN); // the next measures what a prompt token adds
     assert_int_equal(pace_tokens(&p, 5), 5);
     note(&p, 50, 300, 200, 1);
-    assert_int_equal(pace_tokens(&p, 300), 75); // 250 in all
-    assert_int_equal(pace_tokens(&p, 40), 40);  // the step has no more
-    note(&p, 75, 75, 250, 20);                  // prompts are left, but most steps are short
+    assert_int_equal(pace_tokens(&p, 300), 75); // 100 + 75 * 2 = 250 ns
+    assert_int_equal(pace_tokens(&p, 40), 40);  // the step allows no more
+    note(&p, 75, 75, 250, 20);                  // prompts wait, but most steps are short
     note(&p, 0, 75, 100, 30);
     assert_int_equal(pace_tokens(&p, 300), 75);
-    note(&p, 75, 75, 250, PACE_WINDOW); // prompts are left in all: 2.5 times the median of 250
+    note(&p, 75, 75, 250, PACE_WINDOW); // prompts wait in all steps: 2.5 times the median of 250
     assert_in_range(pace_tokens(&p, 300), 255, 265);
     note(&p, 10, 260, 120, 8); // prompts arrive more slowly
     assert_int_equal(pace_tokens(&p, 300), 75);
@@ -184,7 +186,7 @@ static void test_tokens_follow_the_measured_time(void **state)
     assert_in_range(pace_tokens(&p, 300), 75, 110);
     struct pace_step alone = {.decodes = 0, .allowed = 300, .tokens = 300, .ns = 1};
     struct pace before = p;
-    pace_note(&p, &alone); // nobody waits for a next token
+    pace_note(&p, &alone); // no decodes: not measured
     assert_memory_equal(&p, &before, sizeof p);
 }
 
@@ -200,10 +202,10 @@ static void test_a_slow_prompt_has_some_tokens_all_the_same(void **state)
     assert_int_equal(pace_tokens(&p, 300), 300);
     note(&p, 0, 300, 100, 4);
     note(&p, 10, 300, 100100, 4);
-    assert_int_equal(pace_tokens(&p, 300), 300); // without a bound
+    assert_int_equal(pace_tokens(&p, 300), 300); // stretch 0: no limit
 }
 
-// A step of 100 for next tokens, 2 for a token of a prompt; others take half as much again.
+// A step takes 100 ns for decodes and 2 ns per prompt token; some steps exceed their target.
 static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
 {
     (void)state;
@@ -215,8 +217,8 @@ static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
     note(&p, 75, 75, 255, 1); // over 250
     assert_in_range(pace_tokens(&p, 300), 40, 46);
     note(&p, 75, 75, 255, 3);
-    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // and no less
-    note(&p, 0, 16, 100, 3 * PACE_WINDOW);                   // steps without prompts tell nothing
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // not less than the minimum
+    note(&p, 0, 16, 100, 3 * PACE_WINDOW); // steps without prompts do not change it
     assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN);
     for (uint32_t i = 0; i < 300; i++) {
         note(&p, 16, 16, 132, 1);
@@ -225,7 +227,7 @@ static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
     assert_in_range(pace_tokens(&p, 300), 70, 76);
 }
 
-// Prompt tokens are bounded beside sequences that decode; a prompt alone has the whole step.
+// Prompt tokens are limited only in steps with decodes; otherwise a prompt gets the whole step.
 static void test_only_decodes_bound_a_step(void **state)
 {
     (void)state;
@@ -243,13 +245,13 @@ static void test_only_decodes_bound_a_step(void **state)
     assert_int_equal(fake_batch(rig.model)->computed_count, 120);
     rig_generate(&rig, 300, 120, 100, 1);
     rig.engine->pace = learned;
-    rig.engine->pace.began_ns = 0; // that step is not measured
+    rig.engine->pace.began_ns = 0; // the first step is not measured
     rig_step(&rig);
     assert_int_equal(fake_batch(rig.model)->computed_count, 1 + 75);
     rig_close(&rig);
 }
 
-// What passes while no step runs counts for none.
+// Time in which no step runs is not measured.
 static void test_a_pause_is_not_measured(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Sequences of slow readers give their places up to waiting ones (decision 0016), and come back.
+// Sequences of slow readers are parked in favour of waiting ones (decision 0016) and resume later.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static uint32_t steps_to_rest(struct rig *rig)
     return steps;
 }
 
-// Reads as fast as it can; returns how many steps that took, or UINT32_MAX.
+// Reads every event immediately. Returns the number of steps until the request ends, or UINT32_MAX.
 static uint32_t steps_to_end(struct rig *rig, struct request *r, enum finish finish)
 {
     struct token_event event;
@@ -60,8 +60,9 @@ static struct request *penalised(struct rig *rig, int32_t first, uint32_t length
     return rig_submit(rig, &args, ADMITTED);
 }
 
-// Eight places and 2,000 readers that take nothing: a request of 5 tokens waits a few steps, before
-// and after all of them have had their 63 tokens, and not one of them is cancelled for it.
+// Eight slots and 2,000 readers that read nothing. A request of 5 tokens waits only a few steps,
+// both before and after all of them have generated their 63 tokens, and none of them is cancelled
+// for it.
 static void test_a_request_waits_for_no_stalled_reader(void **state)
 {
     (void)state;
@@ -73,7 +74,7 @@ static void test_a_request_waits_for_no_stalled_reader(void **state)
         rig.fake.facts.steps_in_flight = flight;
         rig.fake.facts.limits.new_sequences_max = 8;
         rig.options.max_queued_requests = STALLED + 1;
-        rig.options.max_queued_tokens = STALLED * 128; // a chunk of history for each
+        rig.options.max_queued_tokens = STALLED * 128; // one chunk of history each
         rig_open(&rig);
         for (int32_t i = 0; i < STALLED; i++)
             stalled[i] = rig_generate(&rig, i, 10, 200, 1);
@@ -89,13 +90,14 @@ static void test_a_request_waits_for_no_stalled_reader(void **state)
                         7 + flight);
         assert_int_equal(stats->finished_cancel, 0);
         assert_int_equal(stats->generation_tokens, STALLED * 63 + 2 * 5);
-        for (uint32_t i = 0; i < STALLED; i += 400) // its reader goes on, and it comes back
+        for (uint32_t i = 0; i < STALLED; i += 400) // its reader continues, and it resumes
             assert_true(steps_to_end(&rig, stalled[i], FINISH_LENGTH) < 300);
         rig_close(&rig);
     }
 }
 
-// A parked sequence comes back once half its ring is free; until then its minute runs on.
+// A parked sequence resumes once half its ring is free. Until then its limit of 60 s without a read
+// keeps running.
 static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
 {
     (void)state;
@@ -111,11 +113,11 @@ static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
     assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
     read_some(&rig, slow, 31);
     assert_int_equal(rig_step(&rig), ENGINE_IDLE);
-    read_some(&rig, slow, 1); // half the ring is free, and the other one has to go
+    read_some(&rig, slow, 1); // half the ring is free: it replaces the other one
     assert_int_equal(rig_step(&rig), ENGINE_WORKED);
     assert_int_equal(slow->run.first->state, SEQUENCE_RUNNING);
     assert_int_equal(other->run.first->state, SEQUENCE_PARKED);
-    assert_int_equal(engine_stats(rig.engine)->parked, 2); // never lowered
+    assert_int_equal(engine_stats(rig.engine)->parked, 2); // a counter that only increases
     steps_to_rest(&rig);
     rig.now_ns += 58 * second_ns;
     steps_to_rest(&rig);
@@ -124,13 +126,13 @@ static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
     steps_to_rest(&rig);
     rig.now_ns += 3 * second_ns;
     steps_to_rest(&rig);
-    assert_int_equal(rig.engine->live_count, 1); // the slow one took nothing for a minute
+    assert_int_equal(rig.engine->live_count, 1); // the slow one read nothing for a minute
     assert_int_equal(steps_to_end(&rig, slow, FINISH_STALLED), 0);
     assert_true(steps_to_end(&rig, other, FINISH_LENGTH) < 300);
     rig_close(&rig);
 }
 
-// The reader of a sequence that waits to come back is not slow: it is not cancelled.
+// A parked sequence whose reader has caught up waits to resume. It is not cancelled as slow.
 static void test_one_that_comes_back_is_not_slow(void **state)
 {
     (void)state;
@@ -142,7 +144,7 @@ static void test_one_that_comes_back_is_not_slow(void **state)
     struct request *other = rig_generate(&rig, 500, 10, 200, 1);
     steps_to_rest(&rig);
     read_some(&rig, slow, 63);
-    for (uint32_t i = 0; i < 100; i++) { // the other one keeps the place
+    for (uint32_t i = 0; i < 100; i++) { // the other one keeps the slot
         struct token_event event;
         while (port_next(rig.port, other, &event, NULL) && !(event.flags & EVENT_LAST))
             continue;
@@ -156,8 +158,8 @@ static void test_one_that_comes_back_is_not_slow(void **state)
     rig_close(&rig);
 }
 
-// Tokens of parked sequences are kept up to max-queued-tokens; then the one that was parked first
-// is cancelled, and nobody else.
+// The tokens of parked sequences are limited by max-queued-tokens. Beyond that, only the sequence
+// that was parked first is cancelled.
 static void test_what_is_kept_is_bounded(void **state)
 {
     (void)state;
@@ -170,7 +172,7 @@ static void test_what_is_kept_is_bounded(void **state)
     rig_open(&rig);
     for (int32_t i = 0; i < STALLED; i++)
         stalled[i] = rig_generate(&rig, i * 50, 10, 200, 1);
-    steps_to_rest(&rig); // one of them has the place
+    steps_to_rest(&rig); // one of them has the slot
     assert_int_equal(rig.engine->parked_count, 8);
     assert_int_equal(engine_stats(rig.engine)->finished_cancel, STALLED - 9);
     for (uint32_t i = 0; i < STALLED - 9; i++)
@@ -180,8 +182,8 @@ static void test_what_is_kept_is_bounded(void **state)
     rig_close(&rig);
 }
 
-// Beyond the bound a request whose reader is still slow is cancelled, though one that comes back
-// was parked first.
+// Beyond that limit a request whose reader is still slow is cancelled, even if one that is about to
+// resume was parked earlier.
 static void test_one_that_comes_back_is_kept(void **state)
 {
     (void)state;
@@ -199,7 +201,7 @@ static void test_one_that_comes_back_is_kept(void **state)
     rig_step(&rig);
     assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
     read_some(&rig, returns, 63);
-    steps_to_rest(&rig); // the third one's reader is slow, and the next one gets its place
+    steps_to_rest(&rig); // the third one's reader is slow; the next one gets its slot
     assert_int_equal(steps_to_end(&rig, slow, FINISH_STALLED), 0);
     assert_int_equal(engine_stats(rig.engine)->finished_cancel, 1);
     assert_true(steps_to_end(&rig, returns, FINISH_LENGTH) < 300);
@@ -220,7 +222,7 @@ static void test_penalty_rows_are_given_up_too(void **state)
     steps_to_rest(&rig);
     struct request *three = penalised(&rig, 200, 4);
     assert_true(steps_to_end(&rig, three, FINISH_LENGTH) <= 202);
-    assert_int_equal(rig.engine->parked_count, 1); // one row was wanted, the first one's
+    assert_int_equal(rig.engine->parked_count, 1); // one row was needed: that of the first one
     assert_int_equal(one->run.first->state, SEQUENCE_PARKED);
     assert_true(steps_to_end(&rig, one, FINISH_LENGTH) < 300);
     assert_true(steps_to_end(&rig, two, FINISH_LENGTH) < 300);
@@ -228,14 +230,14 @@ static void test_penalty_rows_are_given_up_too(void **state)
     rig_close(&rig);
 }
 
-// While a long prompt takes all tokens, a waiting one that is too long to be drawn ahead takes no
-// place from a slow reader: neither a slot nor a penalty row.
+// While a long prompt uses all tokens of a step, a waiting prompt too long to start early does not
+// make a slow reader's sequence lose its slot or penalty row.
 static void test_no_place_is_made_for_one_that_is_not_drawn(void **state)
 {
     (void)state;
     for (uint32_t rows = 0; rows <= 1; rows++) {
         struct rig rig;
-        rig_defaults(&rig); // 128 tokens a step: prompts over 256 are not drawn ahead
+        rig_defaults(&rig); // 128 tokens a step: prompts over 256 do not start early
         struct model_facts *f = &rig.fake.facts;
         f->max_model_len = f->limits.history_max = 2048;
         f->blocks_per_sequence_max = f->limits.blocks_max = 128;
@@ -263,7 +265,7 @@ static void test_no_place_is_made_for_one_that_is_not_drawn(void **state)
     }
 }
 
-// A step that takes no more sampling records takes no place for one that would have to wait.
+// If a step has no sampling record left, no sequence is parked for a request that could not start.
 static void test_no_place_is_made_in_a_full_step(void **state)
 {
     (void)state;
@@ -286,7 +288,7 @@ static void test_no_place_is_made_in_a_full_step(void **state)
     rig_close(&rig);
 }
 
-// Choices of a request whose reader takes nothing: each has its turn, none keeps a place for long.
+// Choices of a request whose reader reads nothing: each gets a slot, and none keeps it for long.
 static void test_choices_without_credit_hold_no_place(void **state)
 {
     (void)state;
@@ -301,8 +303,8 @@ static void test_choices_without_credit_hold_no_place(void **state)
     rig_close(&rig);
 }
 
-// Two slow readers share a place, and both read after a plan has found no credit for either: none
-// is drawn twice in that plan.
+// Two slow readers share a slot, and both read after a plan found no ring credit for either.
+// Neither is scheduled twice in that plan.
 static void test_a_place_changes_hands_once_a_plan(void **state)
 {
     (void)state;
@@ -318,7 +320,7 @@ static void test_a_place_changes_hands_once_a_plan(void **state)
     uint64_t parked = rig.engine->stats.parked;
     for (uint32_t i = 0; i < 2; i++) {
         slow[i]->run.stamp = rig.engine->plan.stamp + 1;
-        slow[i]->run.credit_used = UINT32_MAX; // whatever is read, the plan has no credit
+        slow[i]->run.credit_used = UINT32_MAX; // the plan sees no credit, whatever is read
         read_some(&rig, slow[i], 10);
         while (port_next(rig.port, slow[i], &(struct token_event){0}, NULL))
             ;
@@ -330,8 +332,8 @@ static void test_a_place_changes_hands_once_a_plan(void **state)
     rig_close(&rig);
 }
 
-// A parked reader that took its events after the plan had seen its ring full is served in that
-// plan: its credit is counted again.
+// The reader of a parked sequence reads after the plan saw its ring full. The plan counts its
+// credit again and schedules it.
 static void test_credit_is_counted_when_a_sequence_is_drawn(void **state)
 {
     (void)state;
@@ -347,7 +349,7 @@ static void test_credit_is_counted_when_a_sequence_is_drawn(void **state)
     struct request *r = slow[parked];
     const struct sequence *s = r->run.first;
     assert_int_equal(s->state, SEQUENCE_PARKED);
-    r->run.stamp = rig.engine->plan.stamp + 1; // the next plan has looked at it
+    r->run.stamp = rig.engine->plan.stamp + 1; // as if the next plan had checked its ring
     r->run.credit_used = r->run.pending + r->run.unfinished;
     read_some(&rig, r, 40);
     assert_int_equal(rig_step(&rig), ENGINE_WORKED);
@@ -359,7 +361,7 @@ static void test_credit_is_counted_when_a_sequence_is_drawn(void **state)
     rig_close(&rig);
 }
 
-// Choices drawn in one plan share what the ring has left, each entry once.
+// Choices that one plan schedules share the free ring entries; each entry is granted once.
 static void test_drawn_choices_share_one_credit(void **state)
 {
     (void)state;
@@ -381,7 +383,8 @@ static void test_drawn_choices_share_one_credit(void **state)
     rig_close(&rig);
 }
 
-// Siblings took the room that one came back for: those still parked count as slow again.
+// A parked choice is to resume, but its siblings used the free entries. The choices that stay
+// parked count as slow again.
 static void test_what_finds_no_room_stays_parked(void **state)
 {
     (void)state;
@@ -394,13 +397,13 @@ static void test_what_finds_no_room_stays_parked(void **state)
     assert_int_equal(rig.engine->parked_count, 2);
     while (port_next(rig.port, r, &(struct token_event){0}, NULL))
         ;
-    r->run.stamp = rig.engine->plan.stamp + 1; // the next plan has looked at it
+    r->run.stamp = rig.engine->plan.stamp + 1; // as if the next plan had checked its ring
     r->run.credit_used = UINT32_MAX;
     for (const struct sequence *s = r->run.first; s; s = s->sibling)
         if (s->state != SEQUENCE_PARKED)
             *plan_entry(rig.engine, s) = (struct plan_entry){.granted = false};
     rig_step(&rig);
-    assert_int_equal(rig.engine->parked_count, 2); // one was drawn, in place of the third
+    assert_int_equal(rig.engine->parked_count, 2); // one resumed in place of the third
     assert_false(r->run.returning);
     for (const struct sequence *s = r->run.first; s; s = s->sibling)
         assert_true(s->paused);
@@ -408,7 +411,7 @@ static void test_what_finds_no_room_stays_parked(void **state)
     rig_close(&rig);
 }
 
-// Blocks come from the sequence that has been paused longest, neither the oldest nor the youngest.
+// The sequence that has been paused longest is preempted, neither the oldest nor the youngest.
 static void test_the_one_paused_longest_gives_way(void **state)
 {
     (void)state;
@@ -419,7 +422,7 @@ static void test_the_one_paused_longest_gives_way(void **state)
     struct request *r[3];
     for (int32_t i = 0; i < 3; i++)
         r[i] = rig_generate(&rig, 300 * i, 10, 200, 1);
-    for (uint32_t i = 0; i < 20; i++) { // the second one takes nothing
+    for (uint32_t i = 0; i < 20; i++) { // the second one's reader reads nothing
         rig_step(&rig);
         read_some(&rig, r[0], 1);
         read_some(&rig, r[2], 1);

@@ -1,5 +1,5 @@
-// Parts of the engine one by one: the heap of deadlines, keys that share a bucket, the sizes of
-// event rings, what a request tells (times, logprobs, its owner), the counters, ends of many
+// Separate parts of the engine: the heap of deadlines, queue keys that share a hash bucket, sizes
+// of event rings, data that a request reports (times, logprobs, owner), counters, finishes of many
 // choices.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static uint64_t random_next(uint64_t *seed)
     return *seed >> 33;
 }
 
-// Puts, moves both ways and drops at random, against a plain array.
+// Puts, moves and drops entries at random and compares the heap with a plain array.
 static void test_the_heap_gives_the_earliest(void **state)
 {
     (void)state;
@@ -79,8 +79,8 @@ static bool ended(struct rig *rig, struct request *r, enum finish finish)
     return false;
 }
 
-// 32 requests, so 32 buckets: these keys share two of them. They come and go in any order and each
-// has its turn.
+// 32 requests and therefore 32 buckets: these keys share two of them. They are added and removed in
+// any order, and each is served.
 static void test_keys_of_one_bucket_are_kept_apart(void **state)
 {
     (void)state;
@@ -97,7 +97,8 @@ static void test_keys_of_one_bucket_are_kept_apart(void **state)
             r[i] = rig_generate(&rig, (int32_t)i, 10, 2, 1);
         }
         rig_step(&rig);
-        for (uint32_t i = 0; i < KEYS; i++) { // one of each key leaves, the last of the chain first
+        for (uint32_t i = 0; i < KEYS;
+             i++) { // one request of each key leaves, the end of the chain first
             uint32_t which = (i * 5 + round) % KEYS + KEYS;
             port_cancel(rig.port, r[which]);
             rig_step(&rig);
@@ -125,7 +126,7 @@ static void test_keys_of_one_bucket_are_kept_apart(void **state)
     rig_close(&rig);
 }
 
-// A cancel of 130 choices, of which some have not been drawn, finishes each once.
+// Cancelling 130 choices, some of which have not started, finishes each once.
 static void test_all_of_many_choices_finish(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void test_a_request_tells_who_and_when(void **state)
     port_drain(rig.port, ready_note, &ready);
     assert_true(ready.calls == 1 && ready.owner == &one && ready.request == r);
     port_drain(rig.port, ready_note, &ready);
-    assert_int_equal(ready.calls, 1); // told once
+    assert_int_equal(ready.calls, 1); // reported once
     port_owner_set(rig.port, r, &two);
     struct token_event event;
     struct token_top tops[TOP_LOGPROBS_MAX];
@@ -225,7 +226,7 @@ static void test_a_request_tells_who_and_when(void **state)
             assert_int_equal(tops[k].token, event.token + k);
             assert_true(tops[k].logprob == -(float)k);
         }
-        assert_int_equal(tops[4].token, 0x5A5A5A5A); // no more than were asked for
+        assert_int_equal(tops[4].token, 0x5A5A5A5A); // no more than requested
         assert_false(port_next(rig.port, r, &event, tops));
         if (i < 2)
             rig_step(&rig);
@@ -233,7 +234,7 @@ static void test_a_request_tells_who_and_when(void **state)
     request_facts_get(r, &facts);
     assert_int_equal(facts.first_token_ns, first);
     assert_int_equal(facts.finished_ns, rig.now_ns);
-    port_drain(rig.port, ready_note, &ready); // its events were read before it was told
+    port_drain(rig.port, ready_note, &ready); // its events were already read
     assert_int_equal(ready.calls, 1);
     port_free(rig.port, r);
     rig_close(&rig);
@@ -243,7 +244,7 @@ enum { TURNS = 3000000 };
 
 static atomic_bool modest_ends;
 
-static void *greedy(void *context) // asks again and again for more than there is
+static void *greedy(void *context) // requests more than there is, repeatedly
 {
     struct admission_gate *gate = context;
     while (!atomic_load(&modest_ends))
@@ -252,7 +253,7 @@ static void *greedy(void *context) // asks again and again for more than there i
     return NULL;
 }
 
-// A request that fits gets its room while larger ones of another thread are refused.
+// A request that fits is admitted while larger requests of another thread are refused.
 static void test_a_refused_request_costs_no_other_its_room(void **state)
 {
     (void)state;
@@ -268,14 +269,14 @@ static void test_a_refused_request_costs_no_other_its_room(void **state)
         else
             refused++;
         if (i % 50000 == 0)
-            sched_yield(); // the other thread has turns on one core, too
+            sched_yield(); // lets the other thread run on a single core
     }
     atomic_store(&modest_ends, true);
     assert_int_equal(pthread_join(thread, &admitted), 0);
     assert_null(admitted);
     assert_int_equal(refused, 0);
     assert_int_equal(gate.counters.requests + gate.counters.tokens + gate.counters.bytes, 3);
-    assert_true(counters_raise(&gate, 99, 99)); // all that is left
+    assert_true(counters_raise(&gate, 99, 99)); // the rest of the limits
     assert_false(counters_raise(&gate, 0, 0));
 }
 
@@ -306,11 +307,11 @@ static void test_counters_and_gauges(void **state)
     assert_int_equal(s->generation_tokens, 24);
     assert_int_equal(s->finished_length, 6);
     assert_int_equal(s->finished_stop + s->finished_cancel + s->finished_error, 0);
-    assert_int_equal(s->prefix_queries, 96); // once for both choices
+    assert_int_equal(s->prefix_queries, 96); // counted once for both choices
     assert_int_equal(s->prefix_hits, 0);
     assert_int_equal(s->sequences_running, 0);
     assert_int_equal(s->blocks_used, 0);
-    assert_true(s->blocks_cached >= 6); // two whole blocks a prompt
+    assert_true(s->blocks_cached >= 6); // two full blocks per prompt
     assert_int_equal(s->step_started_ns, 0);
     assert_true(s->steps > s->steps_decode_only && s->steps_decode_only > 0);
     for (uint32_t i = 1; i <= 2; i++) {
@@ -324,7 +325,7 @@ static void test_counters_and_gauges(void **state)
     rig_close(&rig);
 }
 
-// A step in which a prompt runs beside next tokens is none of next tokens only.
+// A step with a prompt and decodes is not counted as decode-only.
 static void test_mixed_steps_are_no_decodes(void **state)
 {
     (void)state;
@@ -343,13 +344,13 @@ static void test_mixed_steps_are_no_decodes(void **state)
     rig_close(&rig);
 }
 
-// Each prompt and each input is looked up once, however many a request has; where nothing is kept
-// nothing is looked up.
+// Each prompt and each input is looked up once, however many a request has. Without a cache nothing
+// is looked up.
 static void test_each_prompt_is_looked_up_once(void **state)
 {
     (void)state;
     enum { PROMPTS = 128, INPUTS = 300, EACH = 17 };
-    // prompts, inputs, prompts without a cache, inputs of an encoder, which has none
+    // prompts; inputs; prompts without a cache; inputs of an encoder, which has no cache
     for (uint32_t which = 0; which < 4; which++) {
         bool inputs = which % 2 == 1, caches = which < 2;
         struct rig rig;

@@ -1,5 +1,6 @@
-// What a plan chooses, seen in the batches that reach the model: next tokens first, chunks within
-// the budget, requests in turn, packed pooling, shared blocks, and which sequences are preempted.
+// The rows that a plan chooses, observed in the batches that reach the model: decodes first, chunks
+// within the token budget, requests round-robin, packed pooling, shared blocks, and the choice of
+// sequences to preempt.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +52,8 @@ static struct request *embed(struct rig *rig, uint32_t inputs, uint32_t length, 
     return rig_submit(rig, &args, ADMITTED);
 }
 
-// Each row of a pooling request says what its means leave out and whether its vector stays raw.
+// Each row of a pooling request contains the number of tokens its mean leaves out and whether its
+// vector is not normalised.
 static void test_rows_say_how_they_are_pooled(void **state)
 {
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -72,7 +74,7 @@ static void test_rows_say_how_they_are_pooled(void **state)
     struct request *plain = embed(&rig, 1, 4, 10);
     rig_step(&rig);
     assert_int_equal(((struct batch *)fake_batch(rig.model))->row_count, 3);
-    for (uint32_t i = 0; i < 3; i++) // requests in turn; the plain one's input has 4 tokens
+    for (uint32_t i = 0; i < 3; i++) // round-robin by request; the plain one's input has 4 tokens
         assert_true(row_at(&rig, i)->pool == (row_at(&rig, i)->q_len == 4 ? 0 : 2 | STEP_POOL_RAW));
     rig_step(&rig);
     drop_all(&rig, raw);
@@ -95,7 +97,7 @@ static void test_decodes_come_first(void **state)
     assert_int_equal(fake_batch(rig.model)->decode_count, 1);
     assert_int_equal(row_at(&rig, 0)->token_at, BATCH_TOKEN_FED);
     assert_int_equal(row_at(&rig, 0)->kv_len, 31);
-    assert_int_equal(row_at(&rig, 1)->q_len, 39); // what the budget leaves
+    assert_int_equal(row_at(&rig, 1)->q_len, 39); // the rest of the budget
     assert_int_equal(row_at(&rig, 1)->want, WANT_NOTHING);
     rig_step(&rig);
     assert_int_equal(row_at(&rig, 1)->kv_len, 78);
@@ -112,7 +114,7 @@ static void test_decodes_come_first(void **state)
     rig_close(&rig);
 }
 
-// All rows but one decode, in every step, and the prompt is through as soon as the rest of the
+// All rows except one decode in every step. The prompt finishes in as many steps as the rest of the
 // budget allows.
 static void test_a_prompt_goes_on_beside_full_rows(void **state)
 {
@@ -142,7 +144,7 @@ static void test_a_prompt_goes_on_beside_full_rows(void **state)
         assert_int_equal(fake_batch(rig.model)->decode_count, ROWS - 1);
     }
     assert_int_equal(budget, 2731);
-    assert_int_equal(steps, 3); // 2,048 at 684 a step
+    assert_int_equal(steps, 3); // 2,048 tokens at 684 a step
     rig_close(&rig);
 }
 
@@ -156,18 +158,19 @@ static void test_encoders_are_packed(void **state)
     rig_open(&rig);
     struct request *many = embed(&rig, 200, 20, 0); // 4,000 tokens
     rig_step(&rig);
-    assert_int_equal(fake_batch(rig.model)->computed_count, 6 * 20); // 128 tokens, none cut
+    assert_int_equal(fake_batch(rig.model)->computed_count,
+                     6 * 20); // fits in 128 tokens; no input is split
     struct request *one = embed(&rig, 1, 50, 700);
     struct token_event event;
     uint32_t steps = 0;
     while (!is_over(&rig, one, &event)) {
         rig_step(&rig);
-        assert_true(++steps <= 3); // 2,048 inputs or 200: no other prompt is delayed
+        assert_true(++steps <= 3); // however many inputs: other prompts are not delayed
     }
     assert_int_equal(event.finish, FINISH_DONE);
     while (!is_over(&rig, many, &event))
         rig_step(&rig);
-    // Computed rows are the sum of lengths: no padding, nothing twice.
+    // The number of computed tokens is the sum of lengths: no padding, nothing computed twice.
     assert_int_equal(fake_computed(rig.model), 200 * 20 + 50);
     assert_int_equal(engine_stats(rig.engine)->tokens_computed, 200 * 20 + 50);
     struct fake_alone alone = {.type_from = STEP_NO_TYPE};
@@ -180,8 +183,8 @@ static void test_encoders_are_packed(void **state)
     rig_close(&rig);
 }
 
-// One slot, three keys: of 40 requests of the first, 5 of the second and 1 of the third, in this
-// order, each key gets one of three draws while it has work, and the first in line is its first.
+// One slot, three keys: 40 requests of the first key, then 5 of the second and 1 of the third.
+// While all keys have work each gets every third start, in the order of submission within a key.
 static void test_draws_go_round_by_key(void **state)
 {
     (void)state;
@@ -207,11 +210,11 @@ static void test_draws_go_round_by_key(void **state)
         started[i] = facts.started_ns;
         port_free(rig.port, r[i]);
     }
-    uint64_t each = (started[1] - started[0]) / 3; // another two between them
+    uint64_t each = (started[1] - started[0]) / 3; // two other requests start between them
     assert_true(each > 0);
     assert_int_equal(started[FIRST] - started[0], each);
     assert_int_equal(started[FIRST + SECOND] - started[0], 2 * each);
-    assert_int_equal(started[FIRST + 1] - started[0], 4 * each); // two keys are left
+    assert_int_equal(started[FIRST + 1] - started[0], 4 * each); // only two keys have requests
     assert_int_equal(started[2] - started[0], 5 * each);
     assert_int_equal(started[FIRST + 4] - started[0], 10 * each);
     assert_int_equal(started[FIRST - 1] - started[0], (FIRST + SECOND) * each);
@@ -243,10 +246,10 @@ static void test_prefixes_are_computed_once(void **state)
     (void)state;
     assert_int_equal(computed_for(true, false, 3), 100 + 4 + 4); // 6 blocks of 16 are shared
     assert_int_equal(computed_for(false, false, 3), 300);
-    assert_int_equal(computed_for(true, true, 3), 300); // every hidden state is wanted
+    assert_int_equal(computed_for(true, true, 3), 300); // every hidden state is needed
 }
 
-// Choices of one prompt wait for the block that one of them computes, cache or not.
+// Choices of one prompt wait for the blocks that one of them computes, with and without a cache.
 static void test_choices_share_their_prompt(void **state)
 {
     (void)state;
@@ -263,14 +266,15 @@ static void test_choices_share_their_prompt(void **state)
         assert_int_equal(fake_computed(rig.model), 200 + 3 * (200 - 192));
         struct request_facts facts;
         request_facts_get(r, &facts);
-        assert_int_equal(facts.cached_tokens, 0); // nothing was cached before
+        assert_int_equal(facts.cached_tokens, 0); // nothing was cached at its start
         port_free(rig.port, r);
         assert_int_equal(rig.engine->blocks.cached_count, 12);
         rig_close(&rig);
     }
 }
 
-// Without a cache the blocks of a lone choice can match nothing: they get no names.
+// Without a cache, the blocks of a single choice cannot match anything, so they are not entered in
+// the prefix table.
 static void test_a_lone_choice_without_a_cache_has_no_names(void **state)
 {
     (void)state;
@@ -289,8 +293,8 @@ static void test_a_lone_choice_without_a_cache_has_no_names(void **state)
     rig_close(&rig);
 }
 
-// A sequence that waits for a block which another one computes delays no others, also where they
-// need the last blocks.
+// A sequence that waits for a block computed by another one does not delay others, even if they
+// need the last free blocks.
 static void test_waiting_for_a_block_lets_others_start(void **state)
 {
     (void)state;
@@ -314,14 +318,14 @@ static void test_waiting_for_a_block_lets_others_start(void **state)
                 rig_step(&rig);
             port_free(rig.port, r[k]);
         }
-        // And a second token each. Among the last blocks the third gives way to the second for one,
-        // and two of its tokens are computed again.
+        // Each has a second token. With the fewest blocks, the third is preempted once for a block
+        // of the second, and two of its tokens are computed again.
         assert_int_equal(fake_computed(rig.model), 100 + 4 + 50 + 3 + 2 * i);
         rig_close(&rig);
     }
 }
 
-// A chunk may begin inside a block that it fills: that block, too, is computed once.
+// A chunk may begin inside a block that it fills: that block is computed once as well.
 static void test_a_block_begun_before_is_computed_once(void **state)
 {
     (void)state;
@@ -335,7 +339,7 @@ static void test_a_block_begun_before_is_computed_once(void **state)
     rig_step(&rig); // 72 tokens: four blocks and a half
     struct request *two = rig_generate(&rig, 0, 100, 1, 1);
     rig_step(&rig);
-    assert_int_equal(rig.engine->order_count, 1); // the first is through, the second waits for it
+    assert_int_equal(rig.engine->order_count, 1); // the first is complete; the second waits for it
     while (!is_over(&rig, two, &event))
         rig_step(&rig);
     assert_true(is_over(&rig, one, &event));
@@ -345,7 +349,7 @@ static void test_a_block_begun_before_is_computed_once(void **state)
     rig_close(&rig);
 }
 
-// A started prompt needs blocks up to its end: a younger one does not take them.
+// Blocks that a started prompt still needs are not allocated to a younger one.
 static void test_blocks_of_a_started_prompt_are_kept(void **state)
 {
     (void)state;
@@ -356,7 +360,7 @@ static void test_blocks_of_a_started_prompt_are_kept(void **state)
     rig.fake.facts.limits.tokens_max = 40;
     rig_open(&rig);
     struct request *older = rig_generate(&rig, 0, 224, 1, 1);
-    rig_step(&rig); // 3 of its 14 blocks
+    rig_step(&rig); // computes 3 of its 14 blocks
     struct request *younger = rig_generate(&rig, 500, 60, 1, 1);
     rig_step(&rig);
     assert_int_equal(rig.engine->order_count, 2);
@@ -383,8 +387,8 @@ static uint32_t embed_cached(struct rig *rig, uint32_t length, int32_t first)
     return facts.cached_tokens;
 }
 
-// With one block too few the last block of the older prompt is evicted, and those before it are
-// still found.
+// If one block is missing, the last block of the older prompt is evicted, and the blocks before it
+// are still found.
 static void test_a_prompt_is_forgotten_from_its_end(void **state)
 {
     (void)state;
@@ -426,15 +430,15 @@ static void test_salts_keep_caches_apart(void **state)
             rig_step(&rig);
         struct request_facts facts;
         request_facts_get(r, &facts);
-        // 64 would leave no token to compute
+        // with 64, no token would be left to compute
         assert_int_equal(facts.cached_tokens, i < SALTS ? 0 : 48);
         port_free(rig.port, r);
     }
     rig_close(&rig);
 }
 
-// Without a cache the choices of a request share their prompt, and requests share nothing, of one
-// port or of several.
+// Without a cache, the choices of a request share their prompt, but requests of one port or of
+// several share nothing.
 static void test_without_a_cache_requests_share_nothing(void **state)
 {
     (void)state;
@@ -458,7 +462,7 @@ static void test_without_a_cache_requests_share_nothing(void **state)
     rig_close(&rig);
 }
 
-// Two sequences outgrow the pool: the younger gives way, and the older never stops.
+// Two sequences outgrow the pool of blocks: the younger is preempted, and the older never waits.
 static void test_the_youngest_gives_way(void **state)
 {
     (void)state;
@@ -479,7 +483,7 @@ static void test_the_youngest_gives_way(void **state)
         }
         assert_int_equal(event.index, 149);
         assert_int_equal(young_over, 0);
-        assert_true(steps <= 152 + 9 * flight); // a step at most for each block that must come
+        assert_true(steps <= 152 + 9 * flight); // at most one more step for each block it waits for
         while (!is_over(&rig, young, &event))
             rig_step(&rig);
         assert_int_equal(event.finish, FINISH_LENGTH);
@@ -488,14 +492,15 @@ static void test_the_youngest_gives_way(void **state)
         assert_int_equal(facts.preemptions, 0);
         request_facts_get(young, &facts);
         assert_true(facts.preemptions >= 1);
-        assert_int_equal(facts.cached_tokens, 0); // recomputation is no cached prompt
+        assert_int_equal(facts.cached_tokens, 0); // recomputation does not count as a cached prompt
         port_free(rig.port, old);
         port_free(rig.port, young);
         rig_close(&rig);
     }
 }
 
-// Blocks that are released with the step in flight count, so one need takes one victim.
+// Blocks that the step in flight will release count as available, so one shortage preempts one
+// sequence.
 static void test_one_want_takes_one_victim(void **state)
 {
     (void)state;
@@ -539,9 +544,10 @@ static void steps_read(struct rig *rig, struct request *one, struct request *two
     }
 }
 
-// Two sequences run in what a third, older and paused, has lost; it is read after `moment` steps
-// and wants 11 blocks. Where those of the youngest are enough with the free ones, the other keeps
-// its own, though it may want one in that very step. Returns whether they were just enough.
+// Two sequences use the blocks that a third, older and paused, has lost. The third is read after
+// `moment` steps and needs 11 blocks. If the blocks of the youngest and the free ones suffice, the
+// middle one is not preempted, even if it needs a block in the same step. Returns true if they
+// sufficed exactly.
 static bool middle_keeps_its_blocks(uint32_t moment)
 {
     struct rig rig;
@@ -579,12 +585,12 @@ static void test_the_middle_keeps_its_blocks(void **state)
     uint32_t just_enough = 0;
     for (uint32_t moment = 0; moment < 64; moment++)
         just_enough += middle_keeps_its_blocks(moment);
-    assert_true(just_enough >= 16); // a block's worth of steps: one of them is the middle one's
+    assert_true(just_enough >= 16); // 16 steps per block; the middle one needs one in one of them
 }
 
-// A paused sequence that decodes is owed no block, though it has none for its next token: a prompt
-// that fits exactly takes nothing from it. The prompt is drawn from the second half of the tokens,
-// when all that is owed is known.
+// No block is reserved for a paused sequence that decodes, although it has none for its next token:
+// a prompt that fits exactly does not preempt it. The prompt starts from the second half of the
+// tokens, when all reservations are known.
 static void test_one_that_decodes_is_owed_nothing(void **state)
 {
     (void)state;
@@ -600,8 +606,8 @@ static void test_one_that_decodes_is_owed_nothing(void **state)
         continue;
     const struct sequence *s = slow->run.first;
     assert_true(s->paused && s->state == SEQUENCE_RUNNING);
-    assert_int_equal(s->planned_len, 64); // four blocks, and a token for a fifth
-    rig_generate(&rig, 300, 30, 2, 1);    // two blocks, in both halves
+    assert_int_equal(s->planned_len, 64); // four full blocks; its next token needs a fifth
+    rig_generate(&rig, 300, 30, 2, 1);    // two blocks, one in each half
     struct request *fits = rig_generate(&rig, 600, 10, 2, 1);
     rig_step(&rig);
     assert_int_equal(fake_batch(rig.model)->row_count, 2);

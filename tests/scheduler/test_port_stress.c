@@ -1,7 +1,7 @@
-// Ports under real threads, for ThreadSanitizer: two h2o threads submit, read (fast, slowly, in
-// bursts that let their rings fill), cancel, free and refill while the engine runs; all results are
-// compared with the request alone. A third of the requests have a grammar of their own, of which
-// the thread keeps no count. The number of requests is an argument.
+// Ports with real threads, for ThreadSanitizer: two h2o threads submit, read (immediately, slowly,
+// or so late that rings fill), cancel, free and refill while the engine runs. All results are
+// compared with those of the same request on its own. A third of the requests have a grammar to
+// which only the request holds a reference. The number of requests per thread is an argument.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +20,11 @@ enum { THREADS = 2, OPEN_MAX = 12, CHOICES = 4, PROMPT_MAX = 60, LOST_MS = 30000
 
 static uint32_t requests_each = 1500;
 
-struct ticket { // one request of a thread
+struct ticket { // state of one open request of a thread
     struct request *request;
-    uint32_t manner; // 0, 1: reads all; 2: one event a turn; 3: only when paused long enough
+    uint32_t manner; // 0, 1: reads all; 2: one event per iteration; 3: every 64th time
     uint32_t choices, length, finishes, skipped;
-    uint32_t cycle; // letters of its grammar; 0: none
+    uint32_t cycle; // number of letters of its grammar; 0: none
     bool cancelled, more, cut[CHOICES];
     struct sample_params params;
     struct fake_alone alone[CHOICES];
@@ -85,7 +85,7 @@ static void ticket_submit(struct side *side, struct ticket *t)
     side->open++;
 }
 
-// Sometimes the choice of which a token was just read is cancelled, as by a stop string.
+// Cancels, in one of 100 cases, the choice of the event, as for a stop string.
 static void choice_cut(struct side *side, struct ticket *t, const struct token_event *event)
 {
     if (event->finish != FINISH_NONE || t->cut[event->choice] || draw(side, 100) != 0)
@@ -116,7 +116,7 @@ static bool event_take(struct side *side, struct ticket *t)
         fake_feed(&t->alone[event.choice], event.token);
         side->tokens++;
     }
-    struct request_facts facts; // may be asked for at any time, while the engine goes on
+    struct request_facts facts; // may be read at any time while the engine runs
     request_facts_get(t->request, &facts);
     check(!(event.flags & EVENT_TOKEN) || facts.first_token_ns >= facts.started_ns,
           "first token before the start");
@@ -145,7 +145,7 @@ static void ticket_read(struct side *side, struct ticket *t)
         return;
     }
     if (t->manner == 3 && !t->cancelled && t->skipped++ % 64 != 63) {
-        t->more = true; // the ring fills meanwhile, and its choices are paused
+        t->more = true; // the ring fills, and its choices are paused
         return;
     }
     while (event_take(side, t))
@@ -189,7 +189,7 @@ static void *side_run(void *context)
     struct pollfd sleep = {.fd = waker_fd(side->waker), .events = POLLIN};
     while (side->freed < requests_each) {
         side_turn(side);
-        // With nothing else to do the thread relies on the waker alone.
+        // A thread with no other work relies on the waker.
         int ready = poll(&sleep, 1, side_has_more(side) ? 0 : LOST_MS);
         check(ready > 0 || side_has_more(side), "no news for five minutes with %u requests open",
               side->open);
@@ -215,10 +215,10 @@ static void test_threads_agree(void **state)
         struct rig rig;
         rig_defaults(&rig);
         rig.fake.facts.steps_in_flight = flight;
-        rig.fake.facts.block_count = 20; // barely more than one sequence: preemptions
+        rig.fake.facts.block_count = 20; // little more than one sequence: preemptions
         rig.options.port_count = THREADS;
         rig.options.choices_max = CHOICES;
-        rig.options.max_queued_requests = 16; // fewer than both sides want: some are refused
+        rig.options.max_queued_requests = 16; // fewer than both threads submit: some are refused
         rig.options.vocabulary = rig_letters(&rig);
         rig_open(&rig);
         vocabulary_unref(rig.options.vocabulary);

@@ -1,5 +1,6 @@
-// How prompts share the steps (decision 0012), simulated: whatever arrives when, no prompt waits
-// longer than twice its own turn, and a short one waits for short ones only.
+// Simulations of how prompts share steps (decision 0012): whatever arrives, no prompt waits for
+// more than twice the tokens that were due before its end, and a short prompt waits only for short
+// ones.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,17 +17,18 @@
 enum {
     ROWS = 64,
     LIVE = 48,
-    LONG_LIVE = 12, // fewer than a draw may pass over
+    LONG_LIVE = 12, // below the number of prompts that a search may skip
     LENGTH = 4096,
     TINY = 30, // always short: a step leaves at least 23 tokens to prompts
     HUGE_PROMPT = 131072,
 };
 
 struct prompt {
-    struct request *request; // NULL: none
+    struct request *request; // NULL: unused entry
     uint32_t length;
-    uint64_t turn, first; // tokens to compute up to its end, in turn; what first halves had so far
-    uint64_t shorts, second; // likewise of short ones; of second halves
+    uint64_t turn, first;    // tokens due up to its end, all prompts before it included; tokens of
+                             // first halves so far
+    uint64_t shorts, second; // the two sums for short prompts and second halves
     bool done;
 };
 
@@ -102,8 +104,8 @@ static void prompts_read(struct rig *rig, struct prompt *all)
     }
 }
 
-// After each step whoever is not done has not yet been offered its turn's tokens by first halves,
-// which are half of all that the steps had for prompts.
+// Checks after each step that a prompt which is not done has not been offered all its due tokens by
+// the first halves. First halves are half of all tokens that steps had for prompts.
 static void prompts_check(struct prompt *all, uint32_t tokens)
 {
     for (uint32_t i = 0; i < LIVE; i++) {
@@ -168,8 +170,8 @@ static uint32_t steps_to_first(struct rig *rig, const struct request *r)
     return steps;
 }
 
-// 100 tokens that come after prompts of 131,072, drawn or not, are through in one step; the first
-// of those in at most twice its 64.
+// A prompt of 100 tokens that arrives after prompts of 131,072, started or not, is complete in one
+// step. The first of the long ones needs at most twice its 64 steps.
 static void test_a_short_prompt_waits_for_no_long_one(void **state)
 {
     (void)state;
@@ -181,10 +183,10 @@ static void test_a_short_prompt_waits_for_no_long_one(void **state)
             prompt_submit(&rig, HUGE_PROMPT, 4);
         rig_step(&rig);
         assert_int_equal(steps_to_first(&rig, prompt_submit(&rig, 100, 4)), 1);
-        assert_int_equal(rig.engine->order_count, 2); // a place is taken for tokens only
+        assert_int_equal(rig.engine->order_count, 2); // a slot is used only with tokens
         uint32_t steps = 2;
         for (struct request_facts facts = {0}; facts.first_token_ns == 0; steps++) {
-            prompt_submit(&rig, 1000, 1); // one comes in each step, and takes half of it
+            prompt_submit(&rig, 1000, 1); // one arrives in each step and uses half of it
             rig_step(&rig);
             request_facts_get(first, &facts);
         }
@@ -193,7 +195,7 @@ static void test_a_short_prompt_waits_for_no_long_one(void **state)
     }
 }
 
-// Nothing else wants the step: one prompt has all of it.
+// A single prompt gets the entire step.
 static void test_a_prompt_alone_has_the_whole_step(void **state)
 {
     (void)state;
@@ -209,8 +211,8 @@ static struct request *key_submit(struct rig *rig, uint32_t key, uint32_t length
     return prompt_submit(rig, length, 1);
 }
 
-// A long prompt keeps its turn whatever its key sends besides, and whatever other keys do: it waits
-// for those that were there, one of them under way.
+// A long prompt keeps its rank whatever else its key and other keys send: it waits for the prompts
+// that were there before it, one of which has started.
 static void test_short_ones_of_a_key_do_not_cost_it_its_turn(void **state)
 {
     enum { LONG = 8192 };
@@ -230,11 +232,11 @@ static void test_short_ones_of_a_key_do_not_cost_it_its_turn(void **state)
         rig_step(&rig);
         request_facts_get(r, &facts);
     }
-    assert_in_range(steps, LONG / 1024, 3 * LONG / 1024); // first halves of 1,024
+    assert_in_range(steps, LONG / 1024, 3 * LONG / 1024); // first halves are 1,024 tokens
     rig_close(&rig);
 }
 
-// Short prompts that are drawn past longer ones go round by key.
+// Short prompts that overtake longer ones start round-robin by key.
 static void test_draws_ahead_go_round_by_key(void **state)
 {
     enum { EACH = 20, KEYS = 3 };
@@ -261,8 +263,8 @@ static void test_draws_ahead_go_round_by_key(void **state)
     rig_close(&rig);
 }
 
-// A search passes over 256 longer prompts, those of 16 keys here, and the next one goes on where it
-// ended; also where the key there has gone.
+// A search skips at most 256 longer prompts, here those of 16 keys. The next search continues where
+// it ended, even if that key is gone.
 static void test_a_search_goes_on_where_the_last_one_ended(void **state)
 {
     (void)state;
@@ -270,7 +272,7 @@ static void test_a_search_goes_on_where_the_last_one_ended(void **state)
     world_open(&rig, 8, 2048, HUGE_PROMPT + 64);
     key_submit(&rig, 0, HUGE_PROMPT);
     rig_step(&rig);
-    struct request *of_14[16] = {0}; // where the third search will begin
+    struct request *of_14[16] = {0}; // the requests where the third search will start
     for (uint32_t key = 1; key <= 20; key++)
         for (uint32_t i = 0; i < (key < 20 ? 16 : 3); i++) {
             struct request *r = key_submit(&rig, key, 5000);

@@ -1,5 +1,5 @@
-// What a step's results become, one result at a time: the test changes what the model gave before
-// the engine takes it. One step is in flight, so that a launch and its results are apart.
+// How the engine settles one result of a step: the test replaces the model's output before the
+// engine reads it. One step is in flight, so that launch and settle are separate.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void opened(struct rig *rig)
     rig_open(rig);
 }
 
-// Launches a step and takes its results from the model; the engine has not seen them.
+// Launches a step and collects its results from the model before the engine does.
 static struct model_output launched(struct rig *rig)
 {
     struct model_output output;
@@ -68,8 +68,8 @@ static struct token_event first_event(struct rig *rig, struct request *r)
     return event;
 }
 
-// The token just after the vocabulary, none, and one of logits that are not finite end the choice;
-// its blocks stay in the cache only where the device merely had no token for it.
+// A token outside the vocabulary, no token, and logits that are not finite end the choice. Its
+// blocks stay cached only if the device reported that it sampled no token for the row.
 static void test_results_that_are_no_token(void **state)
 {
     static const struct {
@@ -100,8 +100,8 @@ static void test_results_that_are_no_token(void **state)
     }
 }
 
-// The device sorts as many alternatives as any row of the step wants; a request gets its own
-// number.
+// The device reports as many alternatives as any row of the step needs; a request gets the number
+// it requested.
 static void test_alternatives_are_those_asked_for(void **state)
 {
     static const uint32_t cases[][3] = {{2, 5, 2}, {5, 5, 5}, {5, 3, 3}, {0, 4, 0}};
@@ -119,11 +119,11 @@ static void test_alternatives_are_those_asked_for(void **state)
     }
 }
 
-// Blocks of a vector with a value that is not finite are forgotten, wherever that stands.
+// If any value of a vector is not finite, its blocks are dropped from the cache.
 static void test_each_value_of_a_vector_counts(void **state)
 {
     (void)state;
-    for (uint32_t bad = 0; bad <= WIDTH; bad++) { // WIDTH: none
+    for (uint32_t bad = 0; bad <= WIDTH; bad++) { // WIDTH: all values are finite
         struct rig rig;
         int32_t tokens[PROMPT] = {1, 2, 3};
         uint32_t start[2] = {0, PROMPT};
@@ -145,13 +145,13 @@ static void test_each_value_of_a_vector_counts(void **state)
         settle(&rig, &output);
         struct token_event event = first_event(&rig, r);
         assert_true(event.flags & EVENT_LAST);
-        assert_int_equal(event.finish, FINISH_DONE); // whoever reads it looks at the values
+        assert_int_equal(event.finish, FINISH_DONE); // the reader of the vector checks its values
         assert_int_equal(rig.engine->blocks.cached_count, bad == WIDTH ? PROMPT / 16 : 0);
         rig_close(&rig);
     }
 }
 
-// A part of a prompt gives no result: whatever stands in the results, its blocks are good.
+// A part of a prompt has no result: its blocks are ready whatever values the output contains.
 static void test_a_part_of_a_prompt_has_no_result(void **state)
 {
     (void)state;
@@ -172,8 +172,8 @@ static void test_a_part_of_a_prompt_has_no_result(void **state)
     rig_close(&rig);
 }
 
-// No id ends an answer before min_tokens are there, and any does after them, wherever it stands in
-// its list; the device tests only those that fit.
+// No id ends an answer before min_tokens, and each stop id does afterwards at any index of its
+// list.
 static void test_least_tokens_at_their_edge(void **state)
 {
     (void)state;
@@ -218,7 +218,8 @@ static uint64_t after_cancel(const struct rig *rig)
     return engine_stats(rig->engine)->rows_after_cancel;
 }
 
-// A row that was in flight when its sequence ended by itself came after no cancel.
+// A row that was in flight when its sequence ended by a stop id is not counted as a row after a
+// cancel.
 static void test_rows_after_an_end_are_not_after_a_cancel(void **state)
 {
     (void)state;
@@ -242,7 +243,8 @@ static void test_rows_after_an_end_are_not_after_a_cancel(void **state)
     rig_close(&rig);
 }
 
-// With a step in flight the row that ran during the cancel does not count; without one it does.
+// A row that runs during the cancel does not count if one step is in flight. Without steps in
+// flight it does.
 static void test_the_row_that_a_cancel_meets(void **state)
 {
     (void)state;
@@ -259,13 +261,14 @@ static void test_the_row_that_a_cancel_meets(void **state)
     r = asked(&rig, 0);
     rig_step(&rig);
     assert_int_equal(after_cancel(&rig), 0);
-    atomic_store(&r->cancel, 1); // its notice has not come
+    atomic_store(&r->cancel, 1); // its notice was not sent
     rig_step(&rig);
     assert_int_equal(after_cancel(&rig), 1);
     rig_close(&rig);
 }
 
-// A cancel of one choice has a bit; inputs, of which there may be more than bits, have none.
+// Cancelled choices have a bit each. Inputs of pooling requests, which may outnumber the bits, have
+// none.
 static void test_no_row_of_many_inputs_is_after_a_cancel(void **state)
 {
     enum { INPUTS = 2000 };
@@ -293,7 +296,7 @@ static void test_no_row_of_many_inputs_is_after_a_cancel(void **state)
     r = rig_submit(&rig, &args, ADMITTED);
     rig_step(&rig);
     uint64_t rows = engine_stats(rig.engine)->rows;
-    atomic_store(&r->cancel, 1); // its notice has not come
+    atomic_store(&r->cancel, 1); // its notice was not sent
     rig_step(&rig);
     assert_true(engine_stats(rig.engine)->rows > rows);
     assert_int_equal(after_cancel(&rig), engine_stats(rig.engine)->rows - rows);
