@@ -1,5 +1,5 @@
-// Clients of the simulation: they submit, read fast, slowly or not at all, cancel, and compare each
-// token, score and count with the same request computed alone.
+// Clients of the simulation. They submit, read fast, slowly or not at all, cancel, and compare each
+// token, score and count with those of the same request computed alone.
 #include "tests/sim/sim.h"
 
 #include "base/number.h"
@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Prompts of a few families: equal up to a random point, so that blocks are shared.
+// Prompts belong to a few families. Those of one family are equal up to a random point, so that
+// blocks are shared.
 static void prompt_fill(struct sim *sim, struct client *c, uint32_t at, uint32_t length)
 {
     uint32_t vocab = sim->fake.facts.vocab, family = roll(&sim->dice, 4);
@@ -73,7 +74,7 @@ static void pooling_fill(struct sim *sim, struct client *c)
     struct submit_args *a = &c->args;
     uint32_t most = sim->fake.facts.max_model_len;
     uint32_t inputs = chance(dice, 50) ? 1 : 1 + roll(dice, 30);
-    if (chance(dice, 3)) { // more than a generation may have choices
+    if (chance(dice, 3)) { // more inputs than a generation may have choices
         inputs = REQUEST_CHOICES_MAX + 1 + roll(dice, SIM_PROMPT_MAX - REQUEST_CHOICES_MAX);
         most = 1;
     }
@@ -90,7 +91,8 @@ static void pooling_fill(struct sim *sim, struct client *c)
     a->type_from = sim->fake.facts.token_types ? c->types : NULL;
 }
 
-// The stop ids that the engine will give the device: end ids first.
+// Fills the parameters that the device is expected to receive: stop ids are the end ids, then the
+// request's. Feeds the prompts to `alone`.
 static void params_complete(struct sim *sim, struct client *c)
 {
     const struct sampling *asked = &c->args.sampling;
@@ -124,7 +126,7 @@ static void params_complete(struct sim *sim, struct client *c)
 static void matchers_end(struct client *c)
 {
     for (uint32_t i = 0; i < SIM_CHOICES; i++)
-        matcher_end(&c->matchers[i]); // those that began
+        matcher_end(&c->matchers[i]); // does nothing for a matcher that was not initialized
     token_rules_unref(c->args.rules);
     c->args.rules = NULL;
 }
@@ -284,13 +286,13 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
     else if (event->finish == FINISH_TIMEOUT)
         allowed = c->args.deadline_ns != 0 && sim->now_ns >= c->args.deadline_ns &&
                   c->outputs[event->choice] == 0;
-    else if (event->finish == FINISH_ERROR) // of one choice; the others go on
+    else if (event->finish == FINISH_ERROR) // may end one choice; the others continue
         allowed = sim->failed || sim->spoilt_step > 0 ||
                   fake_sick(&c->alone[event->choice], sim->fake.sick);
     else if (event->finish == FINISH_STUCK)
         allowed = next == NEXT_STUCK;
     else if (event->finish == FINISH_OVER || event->finish == FINISH_CROWDED)
-        allowed = false; // no grammar here is so large
+        allowed = false; // no grammar of the simulation reaches the limits
     else if (event->finish == FINISH_DONE)
         values_compare(sim, c);
     sim_check(sim, allowed, "finish %u was not asked for", event->finish);
@@ -336,7 +338,8 @@ void client_read(struct sim *sim, struct client *c, uint32_t most)
     }
 }
 
-// As a stop string does: of a choice that has tokens and may have finished meanwhile.
+// Cancels one choice that has tokens, as for a stop string. The choice may have finished in the
+// engine.
 static void choice_cut(struct sim *sim, struct client *c)
 {
     uint32_t choice = roll(&sim->dice, submit_choices(&c->args));
@@ -360,7 +363,8 @@ void client_turn(struct sim *sim, struct client *c)
     if (chance(dice, 3))
         choice_cut(sim, c);
     if (c->reader == READER_STOPPED) {
-        // Ended by cancel, stall or fault: its last event is read then, and the request freed.
+        // A stopped reader reads only after its request has ended by a cancel, a stall or a fault;
+        // that frees the request.
         if (c->request->run.unfinished == 0)
             client_read(sim, c, UINT32_MAX);
     } else if (c->reader == READER_FAST || chance(dice, c->reader == READER_SLOW ? 50 : 3)) {

@@ -1,6 +1,6 @@
-// The fake model; see fake.h. Steps run whole at launch, results are shown at collect. Several
-// ranks are as many fake models in the group of production; each has its own blocks, and reads back
-// from them alone.
+// The fake model; see fake.h. A step is computed at launch, and its results are returned at
+// collect. With several ranks, each rank is a fake model in the production group; each has its own
+// blocks and reads only those.
 #include "tests/sim/fake.h"
 
 #include "base/arena.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { FAKE_RING = 3, LATE_NS = 1000000 };
-#define SPOILT UINT64_MAX // in `kv`, and as a sum: not finite
+#define SPOILT UINT64_MAX // value in `kv` and of a sum: not finite
 
 struct fake_slot { // results of one step
     uint64_t step;
@@ -24,7 +24,7 @@ struct fake_slot { // results of one step
     uint32_t *masks;               // [rows_max][mask_words]
 };
 
-struct fake_row { // of the step that was launched last, for its sample
+struct fake_row { // row of the last launched step, for its sample
     uint32_t slot, want, mask;
     uint64_t sum;
 };
@@ -32,12 +32,12 @@ struct fake_row { // of the step that was launched last, for its sample
 struct model {
     struct fake_options options;
     struct model_facts facts;
-    uint64_t launched, sampled, collected, computed, overlaps, ahead; // by the rank's thread
+    uint64_t launched, sampled, collected, computed, overlaps, ahead; // the rank's thread writes
     uint64_t fault_step, late_step;
     bool fault_at_collect;
-    _Atomic bool let_go; // a late rank may come back
+    _Atomic bool let_go; // true: a late rank may continue
     uint64_t spoilt_step;
-    bool more;                    // as last said
+    bool more;                    // argument of the last model_more
     int32_t *last_token;          // [slots]
     uint32_t *table;              // [slots][blocks_max]
     struct sample_params *params; // [slots]
@@ -48,14 +48,14 @@ struct model {
     uint64_t *kv;                 // [blocks][block_tokens]
     uint64_t *writer;             // [blocks] step * 65536 + row of the last write
     struct fake_slot ring[FAKE_RING];
-    struct batch *batch;   // a copy of the last one
+    struct batch *batch;   // copy of the last launched batch
     struct fake_row *rows; // [rows_max]
     uint32_t row_count, mask_count, mask_words;
-    bool turn;                       // launched, and neither sampled nor given up
-    uint64_t steps;                  // launched; a late rank writes neither this nor turn
+    bool turn;                       // true if a step is launched and neither sampled nor dropped
+    uint64_t steps;                  // launched steps; a late rank writes neither this nor `turn`
     struct model *others[RANKS_MAX]; // [1, ranks)
-    struct model_group *group;       // or NULL
-    uint64_t dice;                   // for the delays of a rank
+    struct model_group *group;       // group of the ranks, or NULL
+    uint64_t dice;                   // random state for the delays of a rank; 0: none
 };
 
 static inline uint64_t mix(uint64_t x)
@@ -97,7 +97,8 @@ static bool allowed(const uint32_t *mask, uint32_t token)
     return !mask || (mask[token / 32] >> token % 32 & 1);
 }
 
-// The first from `from` on that is allowed and, with `ban`, no stop id; -1: none.
+// Returns the first token from `from` on that is allowed and, with `ban`, is not a stop id; -1:
+// none.
 static int64_t token_find(const struct sample_params *p, const uint32_t *mask, uint32_t from,
                           uint32_t vocab, bool ban)
 {
@@ -120,7 +121,7 @@ int32_t fake_next(const struct fake_alone *alone, const struct sample_params *p,
         x = mix(x + (uint64_t)(uint32_t)bias[i].token * 1000 + (uint64_t)bias[i].value);
     uint32_t token = (uint32_t)(x % vocab);
     int64_t found = token_find(p, mask, token, vocab, p->output_count < p->output_min);
-    if (found < 0) // a grammar wins over a ban
+    if (found < 0) // a grammar overrides a ban
         found = token_find(p, mask, token, vocab, false);
     return found < 0 ? (int32_t)token : (int32_t)found;
 }
@@ -169,7 +170,7 @@ static struct model *rank_open(const struct fake_options *options)
     return m;
 }
 
-static void comm_abort(struct comm *comm) // nobody waits: the ranks of a fake do not meet
+static void comm_abort(struct comm *comm) // the ranks of a fake do not communicate
 {
     (void)comm;
 }
@@ -351,7 +352,7 @@ static void row_write(struct model *m, struct batch *b, uint32_t index)
     }
 }
 
-// The last token of a row that is listed is what the sequence is fed until one is sampled.
+// Notes the last listed token of each row: the sequence is fed this token until one is sampled.
 static void listed_note(struct model *m, struct batch *b)
 {
     for (uint32_t i = 0; i < b->row_count; i++) {
@@ -361,7 +362,8 @@ static void listed_note(struct model *m, struct batch *b)
     }
 }
 
-// Everything the sequence has, read through its block table; SPOILT if any of it is.
+// Returns the sum over all tokens of the sequence, read through its block table, or SPOILT if any
+// of them is.
 static uint64_t row_read(const struct model *m, struct batch *b, uint32_t index)
 {
     const struct batch_row *row = &batch_rows(b)[index];
@@ -452,7 +454,7 @@ static void row_give(struct model *m, struct fake_slot *out, const struct fake_r
     out->count++;
 }
 
-// Keeps what the sample of the step needs.
+// Notes the rows of the step for its sample.
 static void rows_note(struct model *m, struct batch *b)
 {
     m->row_count = b->row_count;
@@ -467,8 +469,8 @@ static void rows_note(struct model *m, struct batch *b)
     }
 }
 
-// A rank comes some microseconds late, and seldom gives its processor away: where the processors
-// are busy that takes milliseconds.
+// Delays a rank by some microseconds. Rarely yields the CPU, because that takes milliseconds on a
+// busy machine.
 static void delay(struct model *m)
 {
     if (m->dice == 0)
@@ -584,7 +586,7 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, 
     struct fake_slot *out = &m->ring[m->sampled % FAKE_RING];
     for (uint32_t i = 0; i < m->row_count; i++)
         row_give(m, out, &m->rows[i], masks);
-    // Nobody may count on what the masks of the step before were.
+    // Clears the buffer, so that code which relies on the masks of the previous step fails.
     if (!m->options.cheap)
         memset(model_masks(m), 0,
                (size_t)m->facts.limits.rows_max * m->mask_words * sizeof(uint32_t));

@@ -1,13 +1,13 @@
-// A mask worker without a thread, linked in place of scheduler/mask_thread.c. It works when jobs
-// are posted or only when the engine waits for them, as its dice say, so that a run has every order
-// of the two and is the same each time. It also postpones rows without a reason.
+// A mask worker without a thread, linked in place of scheduler/mask_thread.c. Random numbers decide
+// whether it works when jobs are posted or only when the engine waits for them: every order of the
+// two occurs, and a run is reproducible. It also postpones rows without a reason.
 #include "tests/sim/sim.h"
 
 #include <string.h>
 
 static struct dice worker_dice;
-static uint64_t worker_ns;      // seconds pass between two looks
-static uint32_t worker_refuses; // of a hundred masks
+static uint64_t worker_ns;      // its clock: up to 4 s pass between two calls of mask_idle
+static uint32_t worker_refuses; // percentage of masks that it postpones
 
 void fake_worker_seed(uint64_t seed, uint32_t refuses)
 {

@@ -1,5 +1,5 @@
-// Grammars of the simulation over tokens of one to three letters, and where the answers of a client
-// stand in them: matchers of its own, in caches that no engine sees.
+// Grammars of the simulation over tokens of one to three letters, and the state of each client's
+// answers in them: matchers that the client owns, in caches that no engine uses.
 #include "tests/grammar/matcher_looks.h"
 #include "tests/sim/sim.h"
 
@@ -28,8 +28,8 @@ static struct vocabulary *vocabulary_roll(struct sim *sim)
     return vocabulary_create(&args);
 }
 
-// Letters up to a bound; some words; brackets; a free part before a marker; a byte that no token
-// has; a free part that must not end without its marker.
+// By `which`: 0: 3 to 20 letters; 1: some words; 2: nested brackets; 3: free text up to a marker;
+// 4: a byte that no token contains; 5: free text that must not end without its marker.
 static uint32_t expression(struct grammar_builder *b, uint32_t which)
 {
     static const struct text words[] = {{"abc", 3}, {"abcde", 5}, {"eda", 3}, {"c", 1}};
@@ -67,7 +67,7 @@ void grammars_open(struct sim *sim)
     }
 }
 
-// The engine is closed: nobody else has a count.
+// The engine must be closed: no other owner holds a reference.
 void grammars_close(struct sim *sim)
 {
     for (uint32_t i = 0; sim->options.vocabulary && i < SIM_GRAMMARS; i++) {
@@ -98,7 +98,8 @@ static bool begins(struct text text, struct text with)
     return with.bytes > 0 && with.bytes <= text.bytes && memcmp(text.at, with.at, with.bytes) == 0;
 }
 
-// A budget of a few tokens between short marks, where some token begins the one that closes.
+// Chooses a reasoning budget of a few tokens between short marks. There is a budget only if some
+// token begins the closing mark.
 static void budget_roll(struct sim *sim, struct client *c)
 {
     static const struct text opens[] = {{"a", 1}, {"bc", 2}, {"d", 1}},
@@ -148,7 +149,7 @@ void rules_roll(struct sim *sim, struct client *c)
     c->rules_count = roll(dice, SIM_BAD_MAX + 1);
     for (uint32_t i = 0; i < c->rules_count; i++) {
         uint32_t length = 1 + roll(dice, SIM_BAD_TOKENS), from = c->rules_start[i];
-        for (uint32_t k = 0; k < length; k++) // few ids, so that they come
+        for (uint32_t k = 0; k < length; k++) // few ids, so that such sequences occur
             c->rules_bad[from + k] = count > 0 ? allowed[roll(dice, smaller(count, 4u))] : 0;
         c->rules_start[i + 1] = from + length;
     }
@@ -161,8 +162,9 @@ void rules_roll(struct sim *sim, struct client *c)
         budget_roll(sim, c);
 }
 
-// Reads the whole answer again: open, up to the next close, open right after it, and so on. Inside:
-// how many bytes of the close it ends with; else -1.
+// Scans the entire answer: an opening mark, text up to the next closing mark, an opening mark right
+// after it, and so on. Inside reasoning, returns how many bytes of the closing mark the answer ends
+// with; otherwise -1.
 static int32_t budget_inside(const struct sim *sim, const struct client *c, uint32_t choice)
 {
     char answer[SIM_OUTPUTS_MAX * (TOKEN_BYTES + 4)];

@@ -1,4 +1,4 @@
-// What must hold after every step of the production scheduler, counted anew from its own state.
+// Invariants of the production scheduler after every step, recomputed from its state.
 #include "tests/sim/sim.h"
 
 #include "base/number.h"
@@ -61,8 +61,8 @@ static void blocks_hold(struct sim *sim)
               "%u cached, %u come", cached, releasing);
 }
 
-// The links between named blocks are counted correctly, and a match that is taken for whole is
-// whole.
+// The links between blocks in the prefix table are counted correctly, and a match that counts as
+// valid consists of ready blocks with the right hashes.
 static void matches_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -91,7 +91,7 @@ static void matches_hold(struct sim *sim)
     }
 }
 
-// Each place is free or belongs to a sequence, and parked sequences have none.
+// Each slot and penalty row is free or belongs to one sequence; parked sequences have none.
 static void places_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -153,7 +153,7 @@ static void sequences_hold(struct sim *sim)
         sim_check(sim, e->order[i - 1]->ticket < e->order[i]->ticket, "order at %u", i);
 }
 
-// No ring overflows: every planned token and every finish to come has an entry.
+// No ring overflows: every planned token and every coming finish has an entry.
 static void credits_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -180,8 +180,8 @@ static void credits_hold(struct sim *sim)
     sim_check(sim, live == e->live_count && undrawn == e->waiting_sequences, "%u live", live);
 }
 
-// Requests that have a deadline and have not started, or are paused, are due at the right time; no
-// others are.
+// Exactly the requests that are paused, or have a deadline and have not started, are in the heap,
+// each with the right time.
 static void dues_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -204,7 +204,7 @@ static void dues_hold(struct sim *sim)
         sim_check(sim, entry[(i - 1) / 2].at_ns <= entry[i].at_ns, "due out of order at %u", i);
 }
 
-// What the budget owes is exactly what the prefills of drawn sequences will still take.
+// The budget reserves exactly the blocks that the prefills of scheduled sequences still need.
 static void debts_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -215,7 +215,8 @@ static void debts_hold(struct sim *sim)
               e->plan.budget.owed);
 }
 
-// A row of the last plan for s or one older than it, which may have ended or been paused since.
+// True if the last plan has a row for s or for an older sequence, which may have ended or been
+// paused since.
 static bool older_moved(struct engine *e, const struct sequence *s)
 {
     const struct plan *plan = &e->plan;
@@ -257,16 +258,17 @@ static void oldest_moves(struct sim *sim)
     sim->oldest.state = s->state;
 }
 
-// Longer prompts of one key that a draw may pass over (queue.c): with more, a short one may not be
-// found.
+// Number of longer prompts of one key that a search may skip (queue.c). With more, a short prompt
+// may not be found.
 enum { PASSED_MOST = 16, DRAWS_MOST = 64 };
-enum { DRAWS_KEY = 2 }; // of a key while another waits: one in turn, one ahead of a longer prompt
+enum { DRAWS_KEY = 2 }; // per key while another waits: one in turn, one ahead of a longer prompt
 
-struct draws { // of one step
+struct draws { // sequences scheduled in one step ("draws")
     uint32_t count;
     struct draw {
         uint32_t client, key, tokens;
-        bool in_turn; // surely: its sequence is still there and was not drawn ahead
+        bool in_turn; // true if its sequence still exists and was not scheduled ahead of a longer
+                      // prompt
     } draw[DRAWS_MOST];
 };
 
@@ -304,7 +306,7 @@ static void ready_look(struct sim *sim, struct client *c)
     if (!c->turn.ready)
         return;
     c->turn.tokens = sequence_next_known(r);
-    for (uint32_t i = c->drawn; i < r->run.scheduled; i++) // what was next earlier in this step
+    for (uint32_t i = c->drawn; i < r->run.scheduled; i++) // was next in this step
         c->turn.tokens = larger(c->turn.tokens, next_tokens(c, i));
     if (!key->ready || key->tokens > c->turn.tokens)
         key->tokens = c->turn.tokens;
@@ -324,8 +326,7 @@ static void draws_look(struct sim *sim, struct draws *draws)
             continue;
         }
         ready_look(sim, c);
-        for (; c->redrawn < c->request->run.rescheduled;
-             c->redrawn++) // it has at least these tokens
+        for (; c->redrawn < c->request->run.rescheduled; c->redrawn++) // at least these tokens
             draws->draw[draws->count++] =
                 (struct draw){i, c->request->args.key_id, shortest(c), false};
         for (; c->drawn < c->request->run.scheduled; c->drawn++)
@@ -334,8 +335,8 @@ static void draws_look(struct sim *sim, struct draws *draws)
     }
 }
 
-// None is drawn twice while another one, with no more tokens to compute, is ready and not drawn; a
-// key once in turn and once ahead.
+// No request is drawn twice while another one with no more tokens is ready and not drawn. A key may
+// be drawn once in turn and once ahead.
 static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const struct draws *draws,
                          bool keys)
 {
@@ -361,7 +362,7 @@ static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const st
     }
 }
 
-// The ticket of a request that is the first of its key, or 0.
+// Returns the ticket of a request that is the first of its key, or 0.
 static uint64_t first_ticket(const struct client *c)
 {
     const struct request *r = c->request;
@@ -373,9 +374,9 @@ static uint64_t first_ticket(const struct client *c)
     return first ? r->run.wait_ticket : 0;
 }
 
-// The first request of a key keeps its turn whatever other requests of the key do: meanwhile no
-// other key draws two prompts in turn that have as many tokens, nor a third one at all; but one
-// more ahead for each shorter prompt of the request's own key that is drawn ahead.
+// The first request of a key keeps its rank whatever other requests of the key do. Meanwhile no
+// other key draws two prompts in turn that have as many tokens, nor a third one at all, except one
+// more ahead for each shorter prompt of the request's key that is drawn ahead.
 static void first_keeps_turn(struct sim *sim, struct client *c, const struct draws *draws)
 {
     uint64_t ticket = first_ticket(c);
@@ -396,8 +397,8 @@ static void first_keeps_turn(struct sim *sim, struct client *c, const struct dra
     c->first.ticket = ticket;
 }
 
-// A slot is free and a block for each, and no drawn sequence waits or has more than one token to
-// compute: so there are blocks and tokens for one more.
+// True if a slot is free, each scheduled sequence has a free block left, and none of them waits or
+// has more than one token to compute. Then there are blocks and tokens for another sequence.
 static bool may_draw(const struct engine *e)
 {
     bool may = sequence_slots(e);
@@ -410,9 +411,9 @@ static bool may_draw(const struct engine *e)
     return may;
 }
 
-enum { UNDRAWN_MOST = 8 }; // the first steps of an engine on a CPU have no prompt tokens
+enum { UNDRAWN_MOST = 8 }; // steps; the first steps of an engine on a CPU have no prompt tokens
 
-// Who waits is drawn within a few steps when nothing is in the way.
+// A waiting sequence is scheduled within a few steps if nothing prevents it.
 static void draws_go_on(struct sim *sim, const struct draws *draws)
 {
     bool stayed = false;
@@ -425,7 +426,7 @@ static void draws_go_on(struct sim *sim, const struct draws *draws)
     sim->drawable = may_draw(sim->engine);
 }
 
-// Draws go round by key, and by request of a key.
+// Sequences are scheduled round-robin by key, and by request within a key.
 static void turns_hold(struct sim *sim)
 {
     struct draws draws = {.count = 0};
@@ -440,8 +441,9 @@ static void turns_hold(struct sim *sim)
     }
 }
 
-// An engine may only rest when every sequence lacks room, its reader will wake the engine by making
-// some, and none waits for a place, because sequences of slow readers have given theirs up.
+// An engine may be idle only if every sequence lacks ring credit, its reader will wake the engine
+// when it frees an entry, and no sequence waits for a slot, because sequences of slow readers are
+// parked.
 void sim_rests(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -456,8 +458,7 @@ void sim_rests(struct sim *sim)
     sim_check(sim, !e->queue.first, "idle with a request waiting");
 }
 
-// The worker has a matcher for exactly those sequences that have had a mask; what it has not been
-// told yet is an end.
+// The worker has a matcher for exactly the sequences that have had a mask, unless jobs are pending.
 static void matchers_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -490,7 +491,7 @@ static void matchers_hold(struct sim *sim)
     }
 }
 
-// A cancel comes between two steps here, so without a step in flight no row is computed after it.
+// Clients cancel between two steps, so without a step in flight no row is computed after a cancel.
 static void cancels_hold(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -534,7 +535,7 @@ void sim_empty(struct sim *sim)
                   "port %u keeps memory", i);
     }
     if (sim->failed)
-        return; // what was in flight never comes back
+        return; // steps in flight never return their blocks
     sim_check(sim, e->slots_free_count == e->facts.limits.slots_max, "%u slots free",
               e->slots_free_count);
     sim_check(sim,

@@ -1,13 +1,11 @@
-// Seeded simulation of the production scheduler on a fake model and clock: arrivals, cancels, block
-// famine, slow and stopped readers, device faults, logits and blocks that are not finite, n up
-// to 14 (whose ring has not one entry to spare), zero and one step in flight, prefix cache on and
-// off, generators, embedders and rerankers. After every step the invariants of invariants.c hold;
-// every token equals that of the request computed alone.
-//
-// With a number of ranks the worlds are the same, and 2 to so many ranks compute each step, late at
-// random; in some of them one is later than the deadline.
-//
-//   sim [seeds] [steps] [first seed] [ranks]      default: 100 seeds of 2,000 steps from seed 1
+// Seeded simulation of the production scheduler with a fake model and a fake clock: arrivals,
+// cancels, shortage of blocks, slow and stopped readers, device faults, logits and blocks that are
+// not finite, n up to 14 (whose ring has no spare entry), zero and one step in flight, prefix cache
+// on and off, generators, embedders and rerankers. After every step the invariants of invariants.c
+// hold. Every token equals that of the request computed alone.
+// || With a number of ranks, the same environments run with 2 to that many ranks per step, delayed
+// at random. In some of them one rank misses the deadline.
+// ||   sim [seeds] [steps] [first seed] [ranks]      default: 100 seeds of 2,000 steps from seed 1
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -15,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LATE_EACH = 8 }; // of so many worlds with ranks one has a rank that is too late
+enum { LATE_EACH = 8 }; // one of 8 environments with ranks has a rank that misses the deadline
 
 static void limits_choose(struct sim *sim)
 {
@@ -32,7 +30,7 @@ static void limits_choose(struct sim *sim)
         f->block_tokens = tokens[roll(dice, 4)];
         f->blocks_per_sequence_max = (f->max_model_len + f->block_tokens - 1) / f->block_tokens;
         l->blocks_max = f->blocks_per_sequence_max;
-        f->block_count = l->blocks_max + roll(dice, 3 * l->blocks_max); // famine is common
+        f->block_count = l->blocks_max + roll(dice, 3 * l->blocks_max); // shortage is common
         l->changes_max = l->blocks_max + l->rows_max + roll(dice, 32);
     }
     if (!generate)
@@ -91,7 +89,7 @@ static void world_open(struct sim *sim)
         fake_late(sim->model, 1 + sim->fault_step % 40);
     check(waker_open(&sim->waker, &err) == STATUS_OK, "%s", err.text);
     check(engine_open(&sim->engine, sim->model, &sim->options, &err) == STATUS_OK, "%s", err.text);
-    uint64_t work = 1500 + roll(&sim->dice, 6000); // more than any one row needs
+    uint64_t work = 1500 + roll(&sim->dice, 6000); // more than any single row needs
     if (chance(&sim->dice, 50))
         sim->engine->masks.limits =
             (struct mask_limits){1000000, roll(&sim->dice, 200), work, work};
@@ -114,7 +112,7 @@ static void on_ready(void *context, void *owner, struct request *request)
     sim_check(sim, c->request == request && c->used, "news of a request that is not there");
 }
 
-// As engine_run sleeps: after an idle step until its waker is raised, or for some milliseconds.
+// True if engine_run would sleep: after an idle step until its waker is raised.
 static bool world_sleeps(struct sim *sim)
 {
     struct waker *waker = sim->engine->gate.waker;
@@ -126,7 +124,7 @@ static bool world_sleeps(struct sim *sim)
     return false;
 }
 
-// Requests that the clock alone ends: deadlines and readers that stopped.
+// Counts requests that only the clock ends: deadlines and stopped readers.
 static uint64_t clock_ended(const struct sim *sim)
 {
     const struct engine_stats *stats = engine_stats(sim->engine);
@@ -147,8 +145,8 @@ static void world_step(struct sim *sim)
         sim->lost += late;
         sim->failed = true;
     }
-    // Other engines wait for one that announced another step: it must have done so exactly if it
-    // launched one.
+    // Other engines wait for an engine that announced another step with model_more. It must have
+    // done so exactly if it launched one.
     bool launched = fake_steps(sim->model) > launched_before;
     sim_check(sim, !sleeps || !launched || clock_ended(sim) > ended_before,
               "there was work and nobody woke the engine");
@@ -158,14 +156,14 @@ static void world_step(struct sim *sim)
     sim_invariants(sim);
     if (sim->idle)
         sim_rests(sim);
-    // Nothing to do: time passes until a stopped reader is given up.
+    // An idle engine: time passes until the limit of a stopped reader.
     if (news == ENGINE_IDLE && chance(&sim->dice, 10))
         sim->now_ns += 5000000000u;
     for (uint32_t i = 0; i < sim->options.port_count; i++)
         port_drain(sim->ports[i], on_ready, sim);
     for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
         struct client *c = &sim->clients[i];
-        // A cancelled request ends within one step, in whatever state it was.
+        // A cancelled request ends within one step, in any state.
         sim_check(sim, !c->used || !c->cancelled || c->request->run.unfinished == 0,
                   "client %u was cancelled and lives", i);
         for (uint32_t choice = 0; c->used && choice < SIM_CHOICES; choice++)
@@ -186,7 +184,7 @@ static uint32_t clients_left(const struct sim *sim, bool stopped)
 
 static void world_run(struct sim *sim, uint32_t steps)
 {
-    uint32_t rate = 1 + roll(&sim->dice, 98); // arrivals in 100 steps
+    uint32_t rate = 1 + roll(&sim->dice, 98); // arrivals per 100 steps
     for (uint32_t i = 0; i < steps; i++) {
         while (chance(&sim->dice, rate)) {
             struct client *c = &sim->clients[roll(&sim->dice, SIM_CLIENTS)];
@@ -199,8 +197,7 @@ static void world_run(struct sim *sim, uint32_t steps)
     sim->closing = chance(&sim->dice, 50);
     if (sim->closing)
         engine_stop(sim->engine);
-    // Whichever readers stopped, the other requests finish; the stopped ones are cancelled after a
-    // minute.
+    // Requests without a stopped reader finish; those with one are cancelled after a minute.
     uint32_t patience = 100000;
     while (clients_left(sim, true) > 0) {
         sim_check(sim, patience-- > 0, "%u of %u clients never end", clients_left(sim, false),
@@ -212,8 +209,8 @@ static void world_run(struct sim *sim, uint32_t steps)
     sim_empty(sim);
 }
 
-// The index-th argument, a number above 0; what is no such number ends the program, so that no run
-// passes without having run anything.
+// Returns the index-th argument, a number above 0. Anything else ends the program, so that a wrong
+// argument cannot pass as a run that tested nothing.
 static uint64_t argument(int argc, char **argv, int index, uint64_t otherwise)
 {
     if (argc <= index)

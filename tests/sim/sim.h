@@ -1,4 +1,4 @@
-// The simulation around one engine: random numbers, clients and what must hold after each step.
+// The simulation around one engine: random numbers, clients and invariants checked after each step.
 #pragma once
 
 #include "scheduler/internal.h"
@@ -12,7 +12,7 @@ struct dice {
     uint64_t state;
 };
 
-static inline uint32_t roll(struct dice *dice, uint32_t sides) // 0 .. sides - 1
+static inline uint32_t roll(struct dice *dice, uint32_t sides) // returns 0 .. sides - 1
 {
     dice->state += 0x9e3779b97f4a7c15u;
     uint64_t x = dice->state;
@@ -28,18 +28,19 @@ static inline bool chance(struct dice *dice, uint32_t percent)
 
 enum reader { READER_FAST, READER_SLOW, READER_BURSTS, READER_STOPPED };
 
-// Draws of one that waits, a key or a request of one key, and of the others while it was ready: a
-// sequence was left to draw that needed nothing but a slot.
+// Counts draws (sequences scheduled) of a key, or of one request of a key, and draws of the others
+// while it was ready: it had a sequence left that needed nothing except a slot.
 struct turn {
-    bool ready, stayed; // now; and a request of it was ready before, too
+    bool ready, stayed; // true if ready now; if it was ready before as well
     bool counted;
-    uint32_t waiting, tokens; // requests of the key; of the next prompt, or the shortest of them
+    uint32_t waiting, tokens; // waiting requests of the key; tokens of the next prompt, or of the
+                              // shortest next prompt of the key
     uint32_t own, others[SIM_CLIENTS];
 };
 
-struct client { // one request as its h2o thread sees it
+struct client { // a request as its h2o thread sees it
     bool used, cancelled, over;
-    bool dropped; // its last event is there and it is not read for a while
+    bool dropped; // true if its last event is not read for a while
     enum reader reader;
     struct port *port;
     struct request *request;
@@ -48,30 +49,30 @@ struct client { // one request as its h2o thread sees it
     uint32_t starts[SIM_PROMPT_MAX + 1], types[SIM_PROMPT_MAX];
     int32_t stop_ids[16];
     struct token_bias bias[SIM_BIAS_MAX];
-    struct sample_params expected; // what the device is told
+    struct sample_params expected; // parameters that the device should receive
     struct step_bias bias_expected[SIM_BIAS_MAX];
     struct fake_alone alone[SIM_CHOICES];
-    struct matcher matchers[SIM_CHOICES]; // with a grammar: where the answers stand
+    struct matcher matchers[SIM_CHOICES]; // with a grammar: state of each answer
     uint32_t outputs[SIM_CHOICES];
-    int32_t history[SIM_CHOICES][SIM_OUTPUTS_MAX]; // of these, with rules
-    uint32_t rules_allowed[SIM_MASK_WORDS];        // of args.rules: ids that may come
-    uint32_t rules_count;                          // and sequences that may not
+    int32_t history[SIM_CHOICES][SIM_OUTPUTS_MAX]; // with rules: output tokens
+    uint32_t rules_allowed[SIM_MASK_WORDS];        // bit set of the ids that args.rules allows
+    uint32_t rules_count;                          // number of sequences that they forbid
     int32_t rules_bad[SIM_BAD_MAX * SIM_BAD_TOKENS];
     uint32_t rules_start[SIM_BAD_MAX + 1];
-    bool budget;             // of args.rules: what comes after `open` is reasoning up to `close`
-    struct text open, close; //
-    uint32_t budget_tokens;  // that may come inside
-    uint32_t spent[SIM_CHOICES];             // of these
-    int32_t budget_forced[SIM_BUDGET_BYTES]; // after so many bytes of the close
+    bool budget; // true if args.rules has a budget: text between `open` and `close` is reasoning
+    struct text open, close;                 //
+    uint32_t budget_tokens;                  // tokens allowed inside
+    uint32_t spent[SIM_CHOICES];             // tokens spent inside
+    int32_t budget_forced[SIM_BUDGET_BYTES]; // [n] id to force after n bytes of `close`
     bool finished[SIM_CHOICES];
-    bool cut[SIM_CHOICES]; // cancelled alone
+    bool cut[SIM_CHOICES]; // true if only this choice is cancelled
     uint32_t finishes, drawn, redrawn;
     struct turn turn;
-    struct { // while it is the first of its key
+    struct { // valid while the request is the first of its key
         uint64_t ticket;
         uint32_t own;               // draws of its key
-        uint32_t draws[SIM_KEYS];   // of other keys, with as many tokens
-        uint32_t in_turn[SIM_KEYS]; // of these, as far as can be seen
+        uint32_t draws[SIM_KEYS];   // draws of other keys, with as many tokens
+        uint32_t in_turn[SIM_KEYS]; // those of them that were certainly in turn
     } first;
 };
 
@@ -82,48 +83,50 @@ struct sim {
     struct engine_options options;
     struct model *model;
     struct engine *engine;
-    struct grammar *grammars[SIM_GRAMMARS]; // where options has a vocabulary
+    struct grammar *grammars[SIM_GRAMMARS]; // if options has a vocabulary
     struct mask_cache *caches[SIM_GRAMMARS];
     struct waker *waker;
     struct port *ports[4];
     struct client clients[SIM_CLIENTS];
     bool faulty, failed, closing;
-    bool late; // a rank will be later than the deadline
-    bool idle; // the last step did nothing: the engine sleeps
+    bool late; // true if a rank will miss the deadline
+    bool idle; // true if the last step did nothing: the engine sleeps
     uint64_t fault_step;
-    uint64_t spoilt_step; // what it writes is not finite; 0: none
-    struct {              // the oldest sequence that may move, when last looked at
+    uint64_t spoilt_step; // step that writes values that are not finite; 0: none
+    struct {              // the oldest sequence that is not paused, at the last check
         uint64_t ticket, launched, settled;
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;
     struct turn keys[SIM_KEYS];
-    bool drawable;    // nothing held up a draw at the end of the last step
-    uint32_t undrawn; // steps since then in which one waited and none was drawn
-    uint64_t lost;    // ranks
+    bool drawable;    // true if nothing prevented a draw at the end of the last step
+    uint32_t undrawn; // consecutive steps in which a sequence waited and none was drawn
+    uint64_t lost;    // number of late ranks
     uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked,
         forced; // for the summary
 };
 
-// grammars.c: what constrained requests of a world may be, and what a client knows of its own.
+// grammars.c: grammars and token rules of the simulation, and the state of each client's answers.
 void grammars_open(struct sim *sim);
 void grammars_close(struct sim *sim);
 enum next { NEXT_FREE, NEXT_MASKED, NEXT_NOTHING, NEXT_STUCK };
-// What may follow in a choice of a client with a grammar; the mask for NEXT_MASKED.
+// Returns what may follow in a choice with a grammar; for NEXT_MASKED, `mask` contains the ids.
 enum next grammar_next(struct client *client, uint32_t choice, uint32_t *mask);
-// Which of a row a client's rules leave, tried one by one.
+// rules_roll chooses random rules. rules_leave removes from `mask` what they forbid, id by id;
+// returns false if nothing would be left.
 void rules_roll(struct sim *sim, struct client *client);
 bool rules_leave(const struct sim *sim, const struct client *client, uint32_t choice,
                  uint32_t *mask);
-// The token that a client's budget of reasoning lets come alone, or -1; and a token was drawn.
+// budget_only returns the only token that a client's reasoning budget allows now, or -1.
+// budget_take_token and grammar_take_token note a sampled token.
 int32_t budget_only(const struct sim *sim, const struct client *client, uint32_t choice);
 void budget_take_token(const struct sim *sim, struct client *client, uint32_t choice);
 void grammar_take_token(struct sim *sim, struct client *client, uint32_t choice, int32_t token);
 
-// fake_worker.c: for the order of its work; refuses: so many rows of a hundred whose masks it could
-// make are postponed.
+// fake_worker.c: seeds the order of its work. refuses: percentage of possible masks that are
+// postponed.
 void fake_worker_seed(uint64_t seed, uint32_t refuses);
 
-// Ends the process with the seed and the step.
+// Ends the process if the condition is false; prints the seed and the step.
 #define sim_check(sim, condition, ...)                                                             \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -135,7 +138,7 @@ void fake_worker_seed(uint64_t seed, uint32_t refuses);
 
 void sim_invariants(struct sim *sim);
 void sim_rests(struct sim *sim); // after an idle step
-void sim_empty(struct sim *sim); // at the end: everything came back
+void sim_empty(struct sim *sim); // at the end: everything was freed
 
 void client_submit(struct sim *sim, struct client *client);
 void client_turn(struct sim *sim, struct client *client);
