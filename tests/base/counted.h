@@ -1,10 +1,11 @@
-// Counts the slices of a work and ends it after a given number. One work at a time.
+// Counts the slices of a piece of work and ends it after a given number. For one piece of work at a
+// time.
 #pragma once
 
 #include "base/slice.h"
 
 static struct {
-    uint32_t passes, stop_at; // 0: never
+    uint32_t passes, stop_at; // slices so far; number to stop at, 0: never
     _Atomic bool unwanted;
 } counted;
 

@@ -1,4 +1,4 @@
-// An arena's pieces are aligned, do not overlap and survive until reset; the limit is kept.
+// Allocations of an arena are aligned, do not overlap and survive until reset; the limit is kept.
 #include "base/arena.h"
 
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void test_grow_and_text(void **state)
     struct arena *arena = arena_create(128, 0);
     char *piece = arena_grow(arena, NULL, 0, 10);
     memcpy(piece, "0123456789", 10);
-    assert_ptr_equal(arena_grow(arena, piece, 10, 60), piece); // newest: in place
+    assert_ptr_equal(arena_grow(arena, piece, 10, 60), piece); // the newest: in place
     arena_alloc(arena, 8);
     char *moved = arena_grow(arena, piece, 60, 500);
     assert_ptr_not_equal(moved, piece);
@@ -71,9 +71,9 @@ static void test_the_last_bytes_are_used(void **state)
     assert_int_equal(arena_bytes(arena), 128);
     assert_non_null(arena_alloc(arena, 1));
     assert_int_equal(arena_bytes(arena), 256);
-    assert_non_null(arena_alloc(arena, 112)); // one byte takes 16
+    assert_non_null(arena_alloc(arena, 112)); // one byte is rounded up to 16
     assert_int_equal(arena_bytes(arena), 256);
-    assert_null(arena_alloc(arena, 49)); // a block of 128 does not fit, nor one of 64
+    assert_null(arena_alloc(arena, 49)); // neither a block of 128 nor one of 64 fits
     assert_non_null(arena_alloc(arena, 48));
     assert_int_equal(arena_bytes(arena), 304);
     assert_null(arena_alloc(arena, 1));
@@ -98,10 +98,10 @@ static void test_a_piece_grows_where_it_lies(void **state)
     struct arena *arena = arena_create(128, 0);
     char *piece = arena_alloc(arena, 10);
     memcpy(piece, "0123456789", 10);
-    assert_ptr_equal(arena_grow(arena, piece, 10, 16), piece); // in what it was rounded up to
+    assert_ptr_equal(arena_grow(arena, piece, 10, 16), piece); // within its rounded size
     assert_ptr_equal(arena_alloc(arena, 16), piece + 16);
     assert_ptr_equal(arena_grow(arena, piece, 10, 4), piece);
-    char *moved = arena_grow(arena, piece, 10, 17); // another lies after it
+    char *moved = arena_grow(arena, piece, 10, 17); // another allocation follows it
     assert_ptr_equal(moved, piece + 32);
     assert_memory_equal(moved, "0123456789", 10);
     assert_ptr_equal(arena_grow(arena, moved, 17, 96), moved); // to the end of the block
@@ -110,7 +110,7 @@ static void test_a_piece_grows_where_it_lies(void **state)
     assert_ptr_not_equal(other, moved);
     assert_int_equal(arena_bytes(arena), 256);
     assert_memory_equal(other, "0123456789", 10);
-    assert_ptr_equal(arena_alloc(arena, 16), other + 112); // 97 bytes take 112
+    assert_ptr_equal(arena_alloc(arena, 16), other + 112); // 97 bytes are rounded up to 112
     arena_destroy(arena);
     arena = arena_create(64, 64);
     piece = arena_alloc(arena, 64);
@@ -133,7 +133,7 @@ static void test_zeroed_pieces_are_zero(void **state)
     assert_non_null(arena_alloc_zeroed(arena, 0, 7));
     struct text copy = arena_copy(arena, text_span("ab\0c", 4));
     assert_int_equal(copy.bytes, 4);
-    assert_memory_equal(copy.at, "ab\0c", 5); // with a NUL after it
+    assert_memory_equal(copy.at, "ab\0c", 5); // followed by a NUL
     assert_non_null(arena_copy(arena, text_span(NULL, 0)).at);
     char *piece = heap_alloc_zeroed(32, 3);
     assert_memory_equal(piece, zeros, 96);
@@ -146,7 +146,7 @@ static void test_zeroed_pieces_are_zero(void **state)
     arena_destroy(arena);
 }
 
-// Piece by piece, over the limit nothing of the next one, and nothing at all.
+// A text grows piece by piece. A piece beyond the limit is refused and changes nothing.
 static void test_a_text_grows(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// Files are read whole, and what is no file or no model folder is told apart in one sentence each.
+// Files are read completely. Each kind of path that is not a readable file or model folder has its
+// own error sentence.
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/folder.h"
@@ -59,7 +60,7 @@ static void test_a_file_is_read_whole(void **state)
     put("five", "hello");
     assert_int_equal(file_read(&text, arena, "five", 5, &err), STATUS_OK);
     assert_int_equal(text.bytes, 5);
-    assert_string_equal(text.at, "hello"); // with a NUL after it
+    assert_string_equal(text.at, "hello"); // followed by a NUL
     refused(file_read(&text, arena, "five", 4, &err), STATUS_TOO_LARGE, &err,
             "five has 5 bytes, at most 4 are read");
     put("empty", "");
@@ -98,7 +99,7 @@ static void test_no_folder_is_told_apart(void **state)
     static const char mistyped[] = "there is no folder %s (No such file or directory): give the "
                                    "path of a model folder";
     static const struct {
-        const char *path, *name; // name: that of a hub id
+        const char *path, *name; // name: last part, if the path could be a hub id
     } cases[] = {
         {"Qwen/Qwen3-0.6B", "Qwen3-0.6B"},
         {"a_b/c-d.e", "c-d.e"},
@@ -109,7 +110,7 @@ static void test_no_folder_is_told_apart(void **state)
         {"/none", NULL},
         {"none/", NULL},
         {"with space/name", NULL},
-        {"folder/none", NULL}, // its first part is a folder here
+        {"folder/none", NULL}, // its first part is an existing folder
         {"file-that-is-none/name", "name"},
     };
     struct error err;
@@ -183,7 +184,7 @@ static void test_a_file_that_may_not_be_read(void **state)
             "the model file locked.gguf cannot be opened: Permission denied");
 }
 
-// Each file is put beside those before it: the sentence for the first kind found is given.
+// Files are added one after another; the sentence is that of the first kind found.
 static void test_what_a_folder_holds_instead_is_told(void **state)
 {
     (void)state;
@@ -205,7 +206,7 @@ static void test_what_a_folder_holds_instead_is_told(void **state)
         {"snapshots/a1/config.json", inside, "snapshots/a1"},
         {"sub/config.json", inside, "sub"},
         {"snapshots/0/config.json", inside, "sub"},
-        {"config.json", nothing, NULL}, // a model itself, without weights
+        {"config.json", nothing, NULL}, // the folder is a model without weights
         {"z.gguf", gguf, "z.gguf"},
         {"b.gguf", gguf, "b.gguf"},
         {"pytorch_model-00001-of-00002.zip", other, "pytorch_model-00001-of-00002.zip"},
@@ -231,7 +232,7 @@ static void test_what_a_folder_holds_instead_is_told(void **state)
         put(path, "{}");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-#pragma GCC diagnostic ignored "-Wformat-truncation" // ASan's build takes a null for possible
+#pragma GCC diagnostic ignored "-Wformat-truncation" // the ASan build assumes a possible NULL
         snprintf(says, sizeof says, cases[i].sentence, cases[i].word);
 #pragma GCC diagnostic pop
         bool is_inside = cases[i].sentence == inside;

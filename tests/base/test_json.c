@@ -1,5 +1,5 @@
-// The JSON rules of the wire specification: JSONTestSuite (y_ accepted, n_ refused, i_ free), each
-// line of its table, and numbers that read back to the same bits.
+// The JSON rules of the wire specification: JSONTestSuite (y_ files are accepted, n_ refused, i_
+// either), each line of the rules' table, and numbers that read back to the same bits.
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_keys.h"
@@ -49,8 +49,8 @@ static void test_rules(void **state)
     json_decref(value);
 }
 
-// NUL in a key stays NUL, wherever it stands, and beside every noncharacter that could take its
-// place.
+// NUL in a key stays NUL at any position, and next to every noncharacter that could replace it
+// internally.
 static void test_nul_in_keys(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void test_nul_in_keys(void **state)
     assert_memory_equal(b.at, want, sizeof want - 1);
     json_buffer_free(&b);
     json_decref(copy);
-    // The last of equal keys wins here, too.
+    // The last of equal keys wins with a NUL as well.
     assert_int_equal(parse(&value, "{\"\\u0000\":1,\"b\":2,\"\\u0000\":3}", &err), STATUS_OK);
     assert_int_equal(json_object_size(value), 2);
     assert_int_equal(json_integer_value(json_object_getn(value, "\0", 1)), 3);
@@ -134,11 +134,11 @@ static void test_integers(void **state)
     assert_false(json_integer_exact(json_array_get(value, 0), &got));
     assert_true(json_integer_exact(json_array_get(value, 1), &got) && got == 7);
     assert_true(json_integer_exact(json_array_get(value, 2), &got) && got == 9007199254740993);
-    assert_false(json_integer_exact(json_array_get(value, 3), &got)); // changed as a double
+    assert_false(json_integer_exact(json_array_get(value, 3), &got)); // not exact as a double
     json_decref(value);
 }
 
-// Integers beyond int64 become the nearest doubles; what stands beside them stays as it is.
+// Integers beyond int64 become the nearest doubles; values next to them are unchanged.
 static void test_wide_integers(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_wide_integers(void **state)
     refuse("[0018446744073709551615]", "byte");
 }
 
-// A short form of the suite below, whose files may be missing beside the checkout.
+// A short form of the suite below, whose files are optional.
 static void test_letter_of_the_grammar(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void test_numbers_read_back(void **state)
         bits = bits * 1664525u + 1013904223u;
         float value;
         memcpy(&value, &bits, sizeof value);
-        if (i % 2 == 0) // the range of embeddings
+        if (i % 2 == 0) // values in the range of embeddings
             value = (float)(bits >> 8) * 0x1p-24f - 0.5f;
         if (!isfinite(value))
             continue;
@@ -271,7 +271,7 @@ static void test_numbers_read_back(void **state)
         do
             snprintf(shortest, sizeof shortest, "%.*e", precision++, (double)value);
         while (strtof(shortest, NULL) != value);
-        int digits = 0; // significant ones that we wrote
+        int digits = 0; // number of significant digits written
         int zeros = 0;
         for (const char *at = b.at; *at != '\0' && *at != 'e'; at++)
             if (*at >= '0' && *at <= '9') {
@@ -323,7 +323,7 @@ static void test_unsigned_numbers(void **state)
     json_buffer_free(&b);
 }
 
-// Writing ends where more was written than is wanted, and long strings are not begun.
+// Writing stops when the output exceeds its limit, and long strings are not started.
 static void test_writing_within_a_bound(void **state)
 {
     enum { MOST = 100, LONG = 1 << 20 };
@@ -367,13 +367,14 @@ static void test_writing_within_a_bound(void **state)
     json_buffer_free(&b);
 }
 
-// A text is read in slices in proportion to its bytes, and reading can end after any of them.
+// A text is parsed in slices in proportion to its bytes, and parsing can be stopped after any
+// slice.
 static void test_slices(void **state)
 {
     (void)state;
     enum { BYTES = 80000, EACH = 1000 };
     static char text[BYTES + 1];
-    for (int mended = 0; mended < 2; mended++) { // a lone surrogate: scanned once more
+    for (int mended = 0; mended < 2; mended++) { // a lone surrogate needs a second scan
         memset(text, 'x', BYTES);
         memcpy(text, mended ? "[\"\\ud800" : "[\"xxxxxx", 8);
         memcpy(text + BYTES - 2, "\"]", 2);
@@ -389,7 +390,7 @@ static void test_slices(void **state)
         for (uint32_t stop = 1; stop <= all; stop++) {
             slice = counted_begin(EACH, stop);
             enum status status = json_parse_in_slices(&value, in, &slice, &err);
-            if (stop == all && status == STATUS_OK) { // it was done already
+            if (stop == all && status == STATUS_OK) { // it had finished
                 json_decref(value);
                 break;
             }
@@ -400,7 +401,7 @@ static void test_slices(void **state)
     }
 }
 
-// Integers beyond int64 cost more than their bytes: each is widened in the copy.
+// Integers beyond int64 cost more work than their bytes: each is widened in the copy.
 static void test_wide_integers_are_counted(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// The log: in order and at once for a command; through the ring for a server, where a stalled
-// reader of stderr blocks no caller, dropped lines are counted and reported, and lines stay whole.
-// The order of the tests matters: log_start can be called once.
+// The log writes in order and immediately for a command. For a server it writes through the ring: a
+// stalled reader of stderr blocks no caller, dropped lines are counted and reported, and lines are
+// not split. The order of the tests matters: log_start can be called only once.
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -21,18 +21,18 @@
 enum {
     PIPE_BYTES = 4096,
     THREADS = 4,
-    LINES = 5000, // of each thread: more than pipe and ring hold
+    LINES = 5000, // per thread: more than pipe and ring hold
     PADDING = 60,
-    QUEUE_BYTES = 256 * 1024, // as log.c has it; a record is its text and two bytes
+    QUEUE_BYTES = 256 * 1024, // as in log.c; a record is its text and two bytes
     PAD_BYTES = 4,
-    PADS = 15,     // lines of a record that fills the ring
-    STUCK_S = 120, // a caller that blocks ends the program
+    PADS = 15,     // lines of a record; many such records fill the ring
+    STUCK_S = 120, // limit in seconds: a blocked caller ends the program
     FLUSH_MS = 30000,
     ABORTS = 5,
 };
 
-static int stderr_kept, reader; // reader: of the pipe that stands in for stderr
-static _Atomic uint32_t writes; // that log.c has begun
+static int stderr_kept, reader; // reader: read end of the pipe that replaces stderr
+static _Atomic uint32_t writes; // number of writes that log.c has started
 
 ssize_t __real_write(int descriptor, const void *at, size_t bytes);
 ssize_t __wrap_write(int descriptor, const void *at, size_t bytes);
@@ -71,7 +71,7 @@ static void test_at_once_before_the_start(void **state)
     log_line(LOG_WARNING, "number %d", 2);
     log_line(LOG_DEBUG, "not at this level");
     dprintf(STDERR_FILENO, "third\n");
-    ssize_t got = read(reader, text, sizeof text - 1); // it does not wait
+    ssize_t got = read(reader, text, sizeof text - 1); // the text is there already
     bool flushed = log_flush(0);
     pipe_close();
     assert_true(got > 0 && flushed);
@@ -116,7 +116,7 @@ static void *pieces_log(void *text)
     return NULL;
 }
 
-// Another process may have made the descriptor that all share non-blocking: nothing is lost for it.
+// Another process may have made the shared descriptor non-blocking: no line is lost.
 static void test_a_descriptor_that_does_not_block(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_a_descriptor_that_does_not_block(void **state)
     pipe_close();
 }
 
-// A line is one line of printable text whatever a client or a model file puts into it.
+// A line is a single line of printable text whatever a client or a model file puts into it.
 static void test_foreign_text(void **state)
 {
     (void)state;
@@ -157,11 +157,11 @@ static void test_foreign_text(void **state)
 
 static void line_read(char *line, size_t size)
 {
-    ssize_t got = read(reader, line, size - 1); // a line is one write
+    ssize_t got = read(reader, line, size - 1); // each line is one write
     line[got > 0 ? got : 0] = '\0';
 }
 
-// In JSON a line is one object, whatever stands in it and however long it is.
+// In JSON a line is one object, whatever its contents and length.
 static void object_check(const char *level, const char *message)
 {
     char line[8192];
@@ -255,7 +255,7 @@ static void line_see(struct seen *seen, const char *line)
     const char *notice = strstr(line, "Z warning ");
     if (text && sscanf(text, "Z info thread %d line %d ", &thread, &number) == 2 && thread >= 0 &&
         thread < THREADS && strspn(strrchr(text, ' ') + 1, "-") == PADDING) {
-        seen->broken = seen->broken || number < seen->next[thread]; // in the order of its caller
+        seen->broken = seen->broken || number < seen->next[thread]; // in its caller's order
         seen->next[thread] = number + 1;
         seen->lines++;
     } else if (notice &&
@@ -281,7 +281,8 @@ static void *reader_main(void *argument)
     return NULL;
 }
 
-// Opens a pipe and fills it. Then the writer holds a line that it cannot write; the ring is empty.
+// Opens a pipe and fills it. Afterwards the writer is blocked in the write of one line, and the
+// ring is empty.
 static void writer_stall(void)
 {
     pipe_open();
@@ -308,7 +309,7 @@ static void test_a_stalled_reader_holds_up_nobody(void **state)
         pthread_create(&threads[i], NULL, lines_put, &numbers[i]);
     }
     for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL); // none was blocked, though nobody has read a byte
+        pthread_join(threads[i], NULL); // none was blocked, although no byte was read
     bool flushed_stalled = log_flush(50);
     uint64_t dropped = log_dropped();
     struct seen seen = {0};
@@ -337,7 +338,7 @@ static void pads_put(int count)
     log_text("%s", text);
 }
 
-// A record that lacks two bytes of room is dropped.
+// A record for which two bytes are missing is dropped.
 static void test_the_ring_is_never_overfilled(void **state)
 {
     (void)state;
@@ -373,11 +374,11 @@ static pid_t child_start(const char *what)
         execl("/proc/self/exe", "test_log", what, (char *)NULL);
         _exit(127);
     }
-    dup2(stderr_kept, STDERR_FILENO); // the child alone holds the pipe's end
+    dup2(stderr_kept, STDERR_FILENO); // only the child holds the write end
     return child;
 }
 
-// Reads what the child still writes, its beginning into text; returns its wait status.
+// Reads the rest of the child's output, its beginning into `text`. Returns the child's wait status.
 static int child_end(pid_t child, char *text, size_t size)
 {
     char rest[PIPE_BYTES];
@@ -394,7 +395,7 @@ static int child_end(pid_t child, char *text, size_t size)
     return status;
 }
 
-// A child that ends itself: what it logged comes out before the sentence of the check.
+// A child that aborts in a check first writes the lines that it logged.
 static void test_a_failed_check_says_all(void **state)
 {
     (void)state;
@@ -406,14 +407,14 @@ static void test_a_failed_check_says_all(void **state)
     assert_non_null(strstr(logged, "check failed: 1 + 1 == 3: the sum is 2\n"));
 }
 
-// SIGABRT from outside ends the process, also where it interrupts a thread that logs.
+// SIGABRT from outside ends the process, even while a thread is logging.
 static void test_abort_from_outside(void **state)
 {
     (void)state;
     char text[2048];
     for (int i = 0; i < ABORTS; i++) {
         pid_t child = child_start("busy");
-        assert_true(read(reader, text, sizeof text) > 0); // it has begun to log
+        assert_true(read(reader, text, sizeof text) > 0); // it has started to log
         kill(child, SIGABRT);
         int status = child_end(child, text, sizeof text);
         assert_true(WIFSIGNALED(status));

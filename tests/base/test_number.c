@@ -1,6 +1,5 @@
-// The smaller and the larger of two numbers, powers of two; compiled with NUMBER_OTHER_TYPE (CTest:
-// numbers_of_two_types) it must not build: a negative number beside an unsigned one would be the
-// larger.
+// smaller, larger and power_of_two. With NUMBER_OTHER_TYPE (CTest: numbers_of_two_types) this file
+// must not compile: compared with an unsigned number, a negative one would be the larger.
 #include "base/number.h"
 
 #include <setjmp.h>
@@ -23,7 +22,7 @@ static void test_the_smaller_and_the_larger(void **state)
     assert_true(smaller(-0.5, 0.25) == -0.5 && larger(-0.5, 0.25) == 0.25);
     assert_true(smaller(0.25, -0.5) == -0.5 && larger(0.25, -0.5) == 0.25);
     uint32_t taken = 0;
-    assert_int_equal(larger(++taken, 0u), 1); // each number is computed once
+    assert_int_equal(larger(++taken, 0u), 1); // arguments are evaluated once
     assert_int_equal(taken, 1);
 #ifdef NUMBER_OTHER_TYPE
     assert_int_equal(smaller(taken, -1), 1);

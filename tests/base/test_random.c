@@ -1,4 +1,4 @@
-// Random bytes are given once: never again to the same thread, nor to another.
+// Random bytes are returned only once, to any thread.
 #include "base/random.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static int order(const void *one, const void *other)
     return memcmp(one, other, 16);
 }
 
-// 16 bytes at any place of a piece are like no others.
+// No two aligned groups of 16 bytes are equal.
 static void test_no_bytes_come_twice(void **state)
 {
     (void)state;
@@ -46,7 +46,7 @@ static void test_no_bytes_come_twice(void **state)
         assert_memory_not_equal(parts[i - 1], parts[i], 16);
 }
 
-// Every size fills its bytes and no more.
+// A call fills exactly its number of bytes.
 static void test_sizes(void **state)
 {
     (void)state;

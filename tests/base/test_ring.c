@@ -1,5 +1,5 @@
-// A ring alone carries its entries from one thread to another: all, in order, whole. Runs under
-// ThreadSanitizer, too.
+// A ring without other synchronisation carries entries from one thread to another: all, in order,
+// complete. Also runs under ThreadSanitizer.
 #include "base/ring.h"
 
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static uint32_t got(struct numbers *n)
     return entry.number;
 }
 
-// Also where the indices wrap at 2^32.
+// The ring can be filled completely, also when the indices wrap at 2^32.
 static void test_a_ring_is_full_to_its_last_entry(void **state)
 {
     (void)state;
@@ -53,7 +53,7 @@ static void test_a_ring_is_full_to_its_last_entry(void **state)
         assert_int_equal(ring_free(&n.ring), 0);
         for (uint32_t i = 0; i < ENTRIES; i++)
             assert_int_equal(got(&n), round * 10 + i);
-        put(&n, 1); // the next round begins at another place
+        put(&n, 1); // the next round starts at another index
         assert_int_equal(got(&n), 1);
     }
 }

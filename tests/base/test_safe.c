@@ -1,5 +1,5 @@
-// Text for logs and terminals: what is escaped, what passes, and that any input gives one printable
-// line of UTF-8.
+// Text for logs and terminals: which characters are escaped, which pass, and that any input gives
+// one printable line of UTF-8.
 #include "base/safe.h"
 #include "base/status.h"
 #include "base/utf8.h"
@@ -16,7 +16,7 @@ static void test_forms(void **state)
 {
     static const struct {
         const char *in, *out;
-        size_t bytes; // 0: up to the NUL
+        size_t bytes; // of `in`; 0: up to the NUL
     } cases[] = {
         {"plain, a b/c?d=%25", "plain, a b/c?d=%25", 0},
         {"Grüße 日本 👩‍🚀 \\n", "Grüße 日本 👩‍🚀 \\n", 0},
@@ -43,7 +43,7 @@ static void test_forms(void **state)
         assert_int_equal(safe_put(out, sizeof out, in), strlen(cases[i].out));
         assert_string_equal(out, cases[i].out);
         assert_string_equal(safe_of(in).at, cases[i].out);
-        assert_string_equal(safe_of(text_of(out)).at, cases[i].out); // stays as it is
+        assert_string_equal(safe_of(text_of(out)).at, cases[i].out); // no change
     }
 }
 
@@ -86,7 +86,7 @@ static void test_long_text_is_cut(void **state)
     struct safe shown = safe_of(text_span(in, sizeof in));
     assert_true(strlen(shown.at) < sizeof shown.at);
     assert_string_equal(shown.at + strlen(shown.at) - 7, "\\x1b...");
-    assert_int_equal(safe_put(out, sizeof out, text_span(in, 9)), 4); // never half an escape
+    assert_int_equal(safe_put(out, sizeof out, text_span(in, 9)), 4); // no partial escape
     memset(in, 'a', sizeof in);
     assert_int_equal(strlen(safe_of(text_span(in, sizeof shown.at - 1)).at), sizeof shown.at - 1);
     assert_int_equal(strlen(safe_of(text_span(in, sizeof shown.at)).at), sizeof shown.at - 1);
@@ -104,7 +104,7 @@ static void test_a_line_is_one_line(void **state)
     free(text);
 }
 
-// The ends of every range of what no line may hold, and their neighbours.
+// The ends of every range of escaped characters, and their neighbours.
 static void test_ranges_end_where_they_say(void **state)
 {
     static const uint32_t ranges[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0x61C, 0x61C},

@@ -1,4 +1,4 @@
-// Work in slices: what is counted, when the turn is given away, and how unwanted work ends.
+// Work in slices: what is counted, when the pass callback runs, and how unwanted work ends.
 #include "tests/base/counted.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void test_counts(void **state)
     assert_int_equal(counted.passes, 0);
     assert_true(slice_spend(&slice, 1));
     assert_int_equal(counted.passes, 1);
-    assert_true(slice_spend(&slice, 35)); // a step larger than a slice: as many turns
+    assert_true(slice_spend(&slice, 35)); // a step larger than a slice: as many passes
     assert_int_equal(counted.passes, 4);
     assert_true(slice_spend(&slice, 4));
     assert_int_equal(counted.passes, 4);
@@ -34,7 +34,7 @@ static void test_stops(void **state)
     assert_false(slice_spend(&slice, 100));
     assert_int_equal(counted.passes, 1);
     counted.unwanted = false;
-    assert_false(slice_spend(&slice, 0)); // it stays ended and gives no more turns
+    assert_false(slice_spend(&slice, 0)); // it stays ended without more passes
     assert_false(slice_spend(&slice, 100));
     assert_int_equal(counted.passes, 1);
 }
@@ -44,7 +44,7 @@ static void test_not_shared(void **state)
     (void)state;
     assert_true(slice_spend(NULL, UINT64_MAX));
     struct slice slice = counted_begin(10, 1);
-    slice.unwanted = NULL; // nobody can leave
+    slice.unwanted = NULL; // cannot be stopped
     assert_true(slice_spend(&slice, 20));
     assert_int_equal(counted.passes, 2);
 }

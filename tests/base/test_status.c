@@ -71,7 +71,7 @@ static void test_a_prefix_keeps_status_and_sentence(void **state)
         } else if (lead + 2 >= most || lead + 2 + 8 <= most) {
             assert_int_equal(bytes, most);
         } else {
-            assert_int_equal(bytes, lead + 2 + (most - lead - 2) / 4 * 4); // whole characters
+            assert_int_equal(bytes, lead + 2 + (most - lead - 2) / 4 * 4); // no half character
         }
     }
     error_set(&err, STATUS_IO, "%*s", ERROR_TEXT_MAX - 1, "end"); // fits to the byte
@@ -90,7 +90,7 @@ static void flush_first(void)
     (void)ignored;
 }
 
-// A failed check says file, line, condition and values, what was logged before it, and aborts.
+// A failed check flushes the log, prints file, line, condition and values, and aborts.
 static void test_a_failed_check_ends_the_process(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void test_a_failed_check_ends_the_process(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-// A stderr that nobody reads keeps no process alive.
+// A full stderr without a reader does not keep a process alive.
 static void test_a_failed_check_waits_for_no_reader(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_rounding(void **state)
 {
     (void)state;
     uint32_t bits = 1;
-    for (int i = 0; i < 2000000; i++) { // a walk over all exponents
+    for (int i = 0; i < 2000000; i++) { // covers all exponents
         bits = bits * 1664525u + 1013904223u;
         float value;
         memcpy(&value, &bits, sizeof value);
@@ -184,7 +184,8 @@ static void test_rounding(void **state)
     }
 }
 
-// A value halfway between two of bfloat16 goes to the even one; past the largest this is infinity.
+// A value halfway between two bfloat16 values is rounded to the even one; past the largest, to
+// infinity.
 static void test_bf16_halves_go_to_the_even_one(void **state)
 {
     (void)state;

@@ -47,7 +47,8 @@ static void test_every_character_is_read_as_it_was_written(void **state)
     }
 }
 
-// Lengths of the characters that begin with these three bytes; of four-byte ones a beginning.
+// Length of the character that begins with these three bytes, of which a four-byte character may be
+// incomplete; 0: none.
 static unsigned char wanted[1 << 24];
 
 static void test_every_three_bytes(void **state)

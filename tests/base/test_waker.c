@@ -1,5 +1,5 @@
-// A waker loses nothing: two threads that wake each other a hundred thousand times go on until the
-// end, and many raises are one write. Runs under ThreadSanitizer, too.
+// A waker loses no wake-up: two threads that wake each other a hundred thousand times reach the
+// end, and several raises are one write. Also runs under ThreadSanitizer.
 #include "base/waker.h"
 
 #include <setjmp.h>
@@ -51,10 +51,10 @@ static void test_many_raises_are_one_write(void **state)
     waker_close(NULL);
 }
 
-static struct waker *read_of; // while set, the read of this waker is looked at
+static struct waker *read_of; // if set, reads of this waker are intercepted
 static bool raised_in_read;
 
-// Stands for read(2) in this program: another thread's raise comes while the eventfd is read.
+// Replaces read(2) in this program: another thread's raise arrives while the eventfd is read.
 ssize_t __wrap_read(int fd, void *to, size_t bytes)
 {
     if (read_of && fd == waker_fd(read_of)) {
@@ -73,14 +73,14 @@ static void test_a_raise_while_the_eventfd_is_read(void **state)
     waker_clear(waker);
     read_of = NULL;
     assert_true(raised_in_read);
-    waker_raise(waker); // the next one is a write again
+    waker_raise(waker); // the next raise writes again
     assert_true(waker_wait(waker, 0));
     waker_close(waker);
 }
 
 struct news {
     struct waker *waker;
-    _Atomic uint32_t count; // relaxed: only the waker says when to look
+    _Atomic uint32_t count; // relaxed: the waker orders the threads
 };
 
 // The raiser never waits, so raises fall into every moment of the sleeper's loop.
@@ -108,7 +108,7 @@ static void test_no_news_are_lost(void **state)
 
 struct pair {
     struct waker *to, *from;
-    uint32_t *number; // not atomic: the wakers alone order the two threads
+    uint32_t *number; // not atomic: only the wakers order the two threads
 };
 
 static void *numbers_return(void *context)
