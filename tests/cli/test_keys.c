@@ -1,4 +1,5 @@
-// Where API keys come from: options, a file, the environment; one is generated on loopback only.
+// Sources of API keys: options, a file, the environment. A key is generated only on a loopback
+// address.
 #include "cli/keys.h"
 #include "http/key_rules.h"
 
@@ -71,7 +72,7 @@ static enum status keys_of_bytes(struct serve_keys *keys, struct arena *room, co
     return status;
 }
 
-// A NUL would end the list at the key it stands in.
+// A NUL would end the list at the key that contains it.
 static void test_no_text(void **state)
 {
     (void)state;
@@ -84,7 +85,7 @@ static void test_no_text(void **state)
     }
 }
 
-// A file without a key is refused, also where another source gives one.
+// A file without a key is refused, even if another source gives one.
 static void test_a_file_of_no_key(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static void test_a_file_of_no_key(void **state)
     unsetenv("WEFT_API_KEY");
 }
 
-// A bad line is found: refused with file and line, whatever the line ends are.
+// A bad line is refused with file and line number, whatever the line ends are.
 static void test_bad_line(void **state)
 {
     (void)state;
@@ -178,8 +179,8 @@ static void test_wiped(void **state)
     unlink(path);
 }
 
-// Options come first, then the file: the numbers in the log follow. The environment is read only
-// where neither gives a key.
+// Keys are numbered in the log in this order: options, then the file. The environment is read only
+// if neither gives a key.
 static void test_order_of_sources(void **state)
 {
     (void)state;
@@ -208,7 +209,7 @@ static void test_order_of_sources(void **state)
     setenv("WEFT_API_KEY", "a b", 1);
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
     assert_ptr_equal(strstr(err.text, "WEFT_API_KEY: "), err.text);
-    setenv("WEFT_API_KEY", "", 1); // as if it were not there
+    setenv("WEFT_API_KEY", "", 1); // same as unset
     s.host = "127.0.0.1";
     assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_OK);
     assert_true(keys.made);
@@ -216,7 +217,8 @@ static void test_order_of_sources(void **state)
     unlink(path);
 }
 
-// 160 random bits in letters that need no quotes, and the server takes it.
+// A generated key contains 160 random bits in characters that need no quotes, and the server
+// accepts it.
 static void test_form_of_a_made_key(void **state)
 {
     (void)state;
@@ -238,7 +240,7 @@ static void test_form_of_a_made_key(void **state)
         }
         assert_int_equal(key_check(key, &err), STATUS_OK);
     }
-    assert_int_equal(letters, 32); // of 640 drawn
+    assert_int_equal(letters, 32); // all 32 occur among 640
 }
 
 static void test_rules(void **state)
@@ -267,7 +269,7 @@ static void test_rules(void **state)
         assert_false(host_is_loopback(open[i]));
 }
 
-// Who looks at the arguments alone needs no file to be there.
+// A check of the arguments does not need the key file to exist.
 static void test_looked_at_before_anything_is_read(void **state)
 {
     (void)state;

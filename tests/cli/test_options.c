@@ -1,4 +1,4 @@
-// Option tables: every row of the real tables accepts its range and refuses what lies outside, with
+// Option tables: every row of the real tables accepts its range and refuses values outside it, with
 // the option's name in the sentence; model arguments with options after the folder.
 #include "cli/settings.h"
 #include "cli/near.h"
@@ -103,7 +103,7 @@ static void test_refusals(void **state)
     refused("--no-exact=true", "--no-exact accepts no value");
 }
 
-// Two letters more, fewer or other ones; the nearest, of those the first.
+// A suggestion differs in at most two letters. The nearest name is suggested, of several the first.
 static void test_names_that_are_near(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void test_names_that_are_near(void **state)
     refused("--kv-share1x 1", "did you mean '--kv-share'?");
     refused("--kv-share12x 1", "unknown option --kv-share12x (see --help)");
     refused("--no-exat", "unknown option --no-exat, did you mean '--no-exact'? (see --help)");
-    refused("--no-prot", "unknown option --no-prot (see --help)"); // no flag
+    refused("--no-prot", "unknown option --no-prot (see --help)"); // --port is not a flag
     refused("--h", "unknown option --h (see --help)");
     struct near near = {.given = "abcd"};
     static const char *const names[] = {"abcdefg", "xycd", "bcd", "abc", "ab"};
@@ -129,7 +129,7 @@ static void test_names_that_are_near(void **state)
     near_offer(&near, longer);
     assert_null(near.name);
     near = (struct near){.given = "no"};
-    near_offer(&near, "of"); // none of its letters stays
+    near_offer(&near, "of"); // no letter in common
     assert_null(near.name);
 }
 
@@ -263,7 +263,7 @@ struct whole {
     int64_t value;
 };
 
-// Every 64-bit number is accepted as it is, and nothing else.
+// Exactly the 64-bit integers are accepted, without rounding.
 static void test_integers(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void test_integers(void **state)
         assert_int_equal(option_assign(&table, &got, "seed", bad[i], arena, &err), STATUS_INVALID);
 }
 
-// What stands where nothing is given is what the help says.
+// Default values equal those in the help text.
 static void test_defaults(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void test_defaults(void **state)
     assert_int_equal(p.model.load_format, 0);
 }
 
-// Every option fills its own field: each is given another value.
+// Every option sets its field and no other: each is given a different value.
 static void test_every_option_has_its_field(void **state)
 {
     (void)state;
@@ -461,7 +461,7 @@ static void test_bytes(void **state)
     }
 }
 
-// How flags are written, and what stands between options and the rest.
+// The forms of flags, and the separator between options and other words.
 static void test_forms(void **state)
 {
     static const struct {
@@ -487,7 +487,7 @@ static void test_forms(void **state)
         assert_int_equal(p.positional.count, 0);
     }
     assert_int_equal(parse(&p, "--enable-prefix-caching a", &err), STATUS_OK);
-    assert_int_equal(p.positional.count, 1); // a flag takes no word
+    assert_int_equal(p.positional.count, 1); // a flag does not use the next word
     assert_int_equal(parse(&p, "- -- -v --help -h --", &err), STATUS_OK);
     assert_int_equal(p.positional.count, 5);
     assert_string_equal(p.positional.at[0], "-");
@@ -498,9 +498,9 @@ static void test_forms(void **state)
     assert_int_equal(p.device.log_level, 3); // debug
     assert_int_equal(parse(&p, "a -h", &err), STATUS_OK);
     assert_true(p.help);
-    assert_int_equal(parse(&p, "--port 1 --port=2", &err), STATUS_OK); // the last one holds
+    assert_int_equal(parse(&p, "--port 1 --port=2", &err), STATUS_OK); // the last one wins
     assert_int_equal(p.serve.port, 2);
-    assert_int_equal(parse(&p, "--host --port 1", &err), STATUS_OK); // a value is a value
+    assert_int_equal(parse(&p, "--host --port 1", &err), STATUS_OK); // a value like an option
     assert_string_equal(p.serve.host, "--port");
     assert_int_equal(parse(&p, "--chat-template a=b=c", &err), STATUS_OK);
     assert_string_equal(p.model.chat_template, "a=b=c");
@@ -519,7 +519,7 @@ static void test_forms(void **state)
     refused("--http-threads 0", "--http-threads must be a whole number from 1 to 64, got '0'");
 }
 
-// Folders and names of models, as they are written on a command line.
+// Folders and names of models on a command line.
 static void test_names_of_models(void **state)
 {
     static const struct {
@@ -555,7 +555,7 @@ static void test_names_of_models(void **state)
         STATUS_OK);
     assert_true(spec.settings.special_tokens_in_text);
     assert_true(spec.settings.kv_share == 2);
-    assert_true(all.kv_share == 1); // of that model alone
+    assert_true(all.kv_share == 1); // only of that model
     assert_int_equal(model_spec_find(&spec, "/tmp", &all, arena, &err), STATUS_OK);
     assert_string_equal(spec.id, "tmp");
     assert_int_equal(model_spec_find(&spec, "/tmp/.", &all, arena, &err), STATUS_OK);
@@ -576,7 +576,7 @@ static void test_sampling_defaults(void **state)
     assert_false(has_sampling_defaults(&p.model));
 }
 
-// A command that serves nobody has no options of serving; what decides a result it has.
+// Commands other than serve lack the options of serving, but have those that influence a result.
 static void test_options_of_one_request(void **state)
 {
     static const char *const none[] = {

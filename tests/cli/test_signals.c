@@ -1,5 +1,5 @@
-// The signals of a server in each phase of its life, each in a process of its own: which are news
-// for main, which end the process, with which code and which last words.
+// Signals of a server in each phase, each test in a process of its own: which signals are reported
+// to main, which end the process, with which exit code and log line.
 #include "cli/signals.h"
 
 #include "base/log.h"
@@ -37,7 +37,7 @@ static void send_apart(int number)
     usleep(APART_US);
 }
 
-// All of these come, in as many pieces as may be.
+// Waits until all of these news have arrived, in any number of wakes.
 static void wait_for(struct signals *signals, uint32_t wanted)
 {
     for (uint32_t news = 0; news != wanted;) {
@@ -47,7 +47,7 @@ static void wait_for(struct signals *signals, uint32_t wanted)
     }
 }
 
-// A stop that main was told of; what comes after it is another one.
+// Sends a stop and waits until main has read it. A later signal counts as a second one.
 static void stop_first(struct signals *signals)
 {
     kill(getpid(), SIGTERM);
@@ -69,7 +69,7 @@ static void interrupt_while_loading(void)
     pause();
 }
 
-// Of the phase before is what came before it.
+// A reload during loading is reported after loading.
 static void reload_while_loading(void)
 {
     struct signals *signals = signals_of();
@@ -97,7 +97,7 @@ static void news_come_together(void)
     _exit(GONE_ON);
 }
 
-// What was told is not told again.
+// News that were read are not reported again.
 static void news_come_once(void)
 {
     struct signals *signals = signals_of();
@@ -153,7 +153,7 @@ struct life {
     const char *says, *lacks;
 };
 
-// Whether it ended so; what it said is left in said.
+// Runs `life` in a child. Returns true if it ended as expected; its stderr is in the buffer.
 static bool lived(const struct life *life, char *said, size_t room)
 {
     int ends[2], status = 0;
@@ -229,7 +229,8 @@ static void test_a_second_stop(void **state)
         life_check(&lives[i]);
 }
 
-// At once is within a tenth of a second, which a machine that is held up may miss.
+// Two stops within a tenth of a second count as one. A delayed machine may miss that time, so the
+// test is repeated.
 static void test_the_same_stop_twice(void **state)
 {
     static const struct life life = {stop_twice_at_once, GONE_ON, "finishing the accepted requests",
