@@ -1,5 +1,5 @@
-// Tool arguments that were cut: what json_begun says of a text it says of every beginning of it,
-// and what json_begun_put makes of such a text is a whole object that begins as the text does.
+// Truncated tool arguments: if json_begun accepts a text, it accepts its first half, and
+// json_begun_put completes such a text to a JSON object.
 #include "http/api/answer.h"
 
 #include "base/status.h"

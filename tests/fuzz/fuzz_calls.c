@@ -1,7 +1,6 @@
-// Sources of calls from hostile hands: the first bytes choose a dialect and what is asked for, the
-// rest is a JSON array of tools, and after a zero byte a regular expression as the form of the
-// text. Nothing may crash, leak or run on; what compiles is walked, and the source means the same
-// as its members do.
+// Hostile tool definitions: the first bytes choose a dialect and the options of the request, the
+// rest is a JSON array of tools, and after a zero byte a regular expression for the text. No input
+// may crash, leak or run without bound. A grammar that compiles is walked.
 #include "runtime/text/grammar/source.h"
 
 #include "base/arena.h"

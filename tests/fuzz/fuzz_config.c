@@ -1,4 +1,5 @@
-// libFuzzer: bytes as config.json; what is accepted also gets its rotary frequencies.
+// libFuzzer: bytes as config.json. Rotary frequencies are computed for accepted decoder
+// configurations.
 #include "base/json.h"
 #include "runtime/model/config.h"
 #include "runtime/model/rope.h"

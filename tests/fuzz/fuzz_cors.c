@@ -1,5 +1,6 @@
-// Lists of origins and what browsers send: a list is taken or refused with a sentence, each origin
-// of a list that was taken is found again, and nothing else gets an answer that is not in it.
+// Lists of origins and values that browsers send: a list is accepted or refused with a sentence,
+// each origin of an accepted list is found, and an answer is always the origin that was sent,
+// unless any is allowed.
 #include "http/cors.h"
 
 #include <stdint.h>
@@ -12,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct cors cors = {0};
     struct error err;
-    char *list = malloc(bytes + 1); // a string, as an option is
+    char *list = malloc(bytes + 1); // a NUL-terminated string, as an option is
     memcpy(list, data, bytes);
     list[bytes] = '\0';
     const char *origins[] = {list, "https://a.example"};

@@ -1,7 +1,7 @@
-// Replies from hostile hands: the first bytes choose a dialect, what is asked for and the cuts, the
-// rest is the reply. Nothing may crash or be held beyond the bound; events are well
-// has_text_grammar, arguments of complete calls are JSON objects, all that comes of a text is text,
-// and the cuts make no difference.
+// Hostile replies: the first bytes choose a dialect, the options of the request and the cuts, the
+// rest is the reply. No input may crash or be buffered beyond the limit. Events are in order,
+// arguments of complete calls are JSON objects, UTF-8 input gives UTF-8 output, and the cuts make
+// no difference.
 #include "runtime/text/dialect/reply.h"
 
 #include "base/json.h"
@@ -19,9 +19,9 @@ static const char tools_source[] = "[{\"function\": {\"name\": \"f\", \"paramete
                                    " {\"function\": {\"name\": \"g\"}}]";
 
 struct outcome {
-    struct json_buffer line, arguments, text; // text: with reasoning
+    struct json_buffer line, arguments, text; // text: includes reasoning
     uint32_t calls;
-    bool utf8, in_call, over; // utf8: the reply is
+    bool utf8, in_call, over; // utf8: true if the reply is valid UTF-8
 };
 
 static void require(bool condition)
@@ -72,8 +72,8 @@ static void take(struct outcome *o, const struct reply_event *events, uint32_t c
             json_put_raw(&o->text, e->text);
         }
         o->over = e->kind == REPLY_END;
-        for (size_t at = 0; at < e->text.bytes; at++) { // each byte with its kind, so that
-            char pair[2] = {(char)('0' + e->kind), e->text.at[at]}; // joined events are the same
+        for (size_t at = 0; at < e->text.bytes; at++) { // each byte has its kind, so that
+            char pair[2] = {(char)('0' + e->kind), e->text.at[at]}; // splitting is no difference
             json_put_raw(&o->line, text_span(pair, 2));
         }
         if (!bytes)

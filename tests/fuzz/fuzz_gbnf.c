@@ -1,5 +1,5 @@
-// Grammars from clients: whatever bytes come, gbnf_compile and grammar_finish give a grammar or a
-// sentence, and the grammar accepts every byte that its own masks allow.
+// Grammars from clients: for any bytes, gbnf_compile and grammar_finish return a grammar or an
+// error sentence, and the grammar accepts every byte that its masks allow.
 #include "runtime/text/grammar/gbnf.h"
 #include "tests/fuzz/grammar_walk.h"
 

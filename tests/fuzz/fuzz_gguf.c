@@ -1,5 +1,5 @@
-// libFuzzer: bytes as a GGUF file. What is accepted is read whole: all tensors with their blocks,
-// and the documents of the folder that the file stands for, the tokenizer among them.
+// libFuzzer: bytes as a GGUF file. An accepted file is read completely: the blocks of its tensors,
+// and the documents of a model folder that it replaces, such as the tokenizer.
 #include "runtime/model/dequantise.h"
 #include "runtime/model/gguf_tensors.h"
 #include "runtime/source/gguf_documents.h"

@@ -1,5 +1,5 @@
-// Request bodies: whatever bytes come, json_parse gives a value or an error with a sentence, and
-// what it gave can be written and read back to a value that is written in the same way.
+// Request bodies: for any bytes, json_parse returns a value or an error sentence. A value can be
+// written and read back, and is then written identically.
 #include "base/status.h"
 #include "base/json.h"
 

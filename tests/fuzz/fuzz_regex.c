@@ -1,5 +1,5 @@
-// Patterns from clients: whatever bytes come, regex_compile gives an expression or a sentence, and
-// the grammar of it accepts every byte that its own masks allow.
+// Patterns from clients: for any bytes, regex_compile returns an expression or an error sentence,
+// and its grammar accepts every byte that its masks allow.
 #include "runtime/grammar/matcher.h"
 #include "runtime/text/grammar/json.h"
 #include "runtime/text/grammar/regex.h"

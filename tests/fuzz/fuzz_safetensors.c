@@ -1,5 +1,5 @@
-// libFuzzer: bytes as a safetensors file. Every tensor that is accepted is read whole, so that a
-// place outside the file is seen.
+// libFuzzer: bytes as a safetensors file. Every byte of an accepted tensor is read, so that the
+// sanitizer reports an offset outside the file.
 #include "runtime/model/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

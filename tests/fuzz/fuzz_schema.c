@@ -1,5 +1,5 @@
-// JSON schemas from hostile hands: the input is a schema, compiled with small limits in both
-// drafts. Nothing may crash, leak or run on; what compiles must make a grammar, or match nothing.
+// Hostile JSON schemas: the input is a schema, compiled with small limits in both drafts. No input
+// may crash, leak or run without bound.
 #include "base/json.h"
 #include "runtime/text/grammar/schema.h"
 

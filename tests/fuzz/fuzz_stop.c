@@ -1,5 +1,5 @@
-// Stop strings: the first bytes are strings and cuts, the rest is the text. What comes out and what
-// was found is the same however the text is cut.
+// Stop strings: the first bytes are strings and cuts, the rest is the text. Output and match are
+// the same however the text is cut.
 #include "http/api/choice.h"
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// Fuzzes the reading of a tokenizer file and everything that a text can do with it. Input: flags
-// (one byte), the file, a NUL, the text. What the text gives is decoded again, whole and streamed.
+// A tokenizer file and text for it. Input: flags (one byte), the file, a NUL, the text. The tokens
+// of the text are decoded again, in one call and streamed.
 #include "tests/runtime/tokenizer_memory.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Conversations of all three interfaces: the first byte chooses which, the rest is the body. A body
-// is refused with a path and a sentence, or every message has a role and a content.
+// Conversations of all three APIs: the first byte chooses the API, the rest is the body. A body is
+// refused with a path and a sentence, or every message has a role and a content.
 #include "http/api/conversation.h"
 
 #include "base/json.h"

@@ -1,5 +1,5 @@
-// A walk through a grammar, steered by the fuzzer's bytes: what a mask allows is accepted, and a
-// place where nothing can follow is an end, because dead ends are cut.
+// A walk through a grammar, steered by the fuzzer's bytes: a token that a mask allows is accepted,
+// and each state allows a token or the end, because dead ends are removed.
 #pragma once
 
 #include "runtime/grammar/matcher.h"
@@ -18,7 +18,7 @@ static struct vocabulary *walk_vocabulary(void)
     return vocabulary_create(&(struct vocabulary_args){257, tokens, 256, NULL, &end, 1});
 }
 
-// Gives the grammar back.
+// Walks the grammar and releases the caller's reference.
 static void grammar_walk(struct grammar *g, const uint8_t *data, size_t bytes)
 {
     static struct vocabulary *v;
@@ -45,7 +45,8 @@ static void grammar_walk(struct grammar *g, const uint8_t *data, size_t bytes)
     grammar_unref(g);
 }
 
-// The end of a compiler's run: the grammar is walked, or there is a sentence. Takes the builder.
+// Ends a fuzz case: walks the compiled grammar, or checks that there is an error sentence. Frees
+// the builder.
 static void grammar_end(struct grammar_builder *b, enum status status, uint32_t root,
                         const struct error *compiled, const uint8_t *data, size_t bytes)
 {
