@@ -23,8 +23,7 @@ static void take(struct rig *rig, struct request *r, struct got *got)
     struct token_event event;
     while (!got->last && port_next(rig->port, r, &event, NULL)) {
         assert_true(event.choice < CHOICES && got->count[event.choice] < TOKENS);
-        assert_int_equal(got->finish[event.choice],
-                         FINISH_NONE); // no event follows the finish event
+        assert_int_equal(got->finish[event.choice], FINISH_NONE); // nothing follows a finish
         if (event.flags & EVENT_TOKEN)
             got->token[event.choice][got->count[event.choice]++] = event.token;
         got->finish[event.choice] = event.finish;

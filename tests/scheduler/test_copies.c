@@ -36,9 +36,8 @@ static void test_the_least_work_is_chosen(void **state)
     copies[1].cached = 70;
     assert_int_equal(chosen(copies, COPIES, 150), 1); // 80
     copies[1].cached = 50;
-    assert_int_equal(chosen(copies, COPIES, 150), 0); // 100
-    copies[2] =
-        (struct route_copy){.cached = 1000, .queued = 0}; // at most the prompt's tokens count
+    assert_int_equal(chosen(copies, COPIES, 150), 0);             // 100
+    copies[2] = (struct route_copy){.cached = 1000, .queued = 0}; // limited to the prompt's length
     assert_int_equal(chosen(copies, COPIES, 150), 2);
     copies[2].queued = 90 * EACH + 1;
     assert_int_equal(chosen(copies, COPIES, 150), 0);

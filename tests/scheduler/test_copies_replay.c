@@ -243,8 +243,7 @@ static uint32_t copy_choose(struct machine *m, const struct submit_args *args,
     ports_look_up(copies, ports, m->count, args);
     for (uint32_t i = 0; i < m->count; i++) {
         copies[i].cached *= rule->uncached;
-        copies[i].queued *=
-            (uint64_t)rule->queued * ROUTE_UNCACHED; // route_choose multiplies by ROUTE_UNCACHED
+        copies[i].queued *= (uint64_t)rule->queued * ROUTE_UNCACHED; // route_choose weighs as well
     }
     return route_choose(copies, m->count, (uint64_t)args->token_count * rule->uncached, turn);
 }

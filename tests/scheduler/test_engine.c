@@ -241,8 +241,7 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
         rig_step(&rig);
     assert_int_equal(rig_step(&rig), ENGINE_IDLE);
     assert_int_equal(engine_stats(rig.engine)->pauses, 1);
-    assert_int_equal(engine_stats(rig.engine)->generation_tokens,
-                     63); // one entry is reserved for the finish
+    assert_int_equal(engine_stats(rig.engine)->generation_tokens, 63); // one entry is for a finish
     struct request *other = rig_generate(&rig, 500, 10, 200, 1);
     assert_int_equal(run_until_last(&rig, other, FINISH_LENGTH), 200);
     port_free(rig.port, other);

@@ -75,15 +75,13 @@ enum fault {
     FAULT_CLEAR_FIRST,    // the reader lowers the waker's flag before it reads the eventfd
     FAULT_ANNOUNCE_FIRST, // the engine raises in_ready before it publishes
     FAULT_CANCELS,        // first fault that needs cancels
-    FAULT_NO_INTAKE_LOOK =
-        FAULT_CANCELS,  // the engine pops a request without reading its cancel flag
-    FAULT_NOTICE_FIRST, // the reader sends the notice before it sets the flag
-    FAULT_LOOK_FIRST,   // the engine reads the cancel flag before it lowers in_notices
-    FAULT_ALWAYS_PUSH,  // the reader pushes a notice while one is in the ring
-    FAULT_PARKS,        // first fault that needs parking
-    FAULT_NO_NOTICE =
-        FAULT_PARKS,    // the reader frees an entry and wakes the engine without a notice
-    FAULT_NO_PARK_LOOK, // the engine parks without looking again
+    FAULT_NO_INTAKE_LOOK = FAULT_CANCELS, // a request is popped without a read of its flag
+    FAULT_NOTICE_FIRST,                   // the reader sends the notice before it sets the flag
+    FAULT_LOOK_FIRST,              // the engine reads the cancel flag before it lowers in_notices
+    FAULT_ALWAYS_PUSH,             // the reader pushes a notice while one is in the ring
+    FAULT_PARKS,                   // first fault that needs parking
+    FAULT_NO_NOTICE = FAULT_PARKS, // the reader only wakes the engine
+    FAULT_NO_PARK_LOOK,            // the engine parks without looking again
     FAULT_COUNT
 };
 

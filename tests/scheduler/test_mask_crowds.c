@@ -273,8 +273,7 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap,
             if (c.rig.engine->mask_order.keys[k].key_id == args.key_id)
                 c.rig.engine->mask_order.keys[k].spent += 1000000;
     }
-    assert_true(!spent || c.rig.engine->mask_order.virtual_time >=
-                              1000000); // the largest start of a key that used shared work
+    assert_true(!spent || c.rig.engine->mask_order.virtual_time >= 1000000); // of the key with work
     if (spent)
         crowd_come(&c, keys);
     const struct engine_stats *stats = engine_stats(c.rig.engine);
@@ -304,8 +303,7 @@ static void test_keys_take_turns_at_their_masks(void **state)
     for (uint32_t which = 0; which < 8; which++) {
         bool cheap = which & 2;
         uint32_t steps = steps_beside_a_crowd(which & 1, 1, cheap, which & 4);
-        uint32_t least =
-            8 + (which & 1); // a round of masks without a batch may leave no step in flight
+        uint32_t least = 8 + (which & 1); // a round of masks may have no batch
         assert_in_range(steps, 8, cheap ? least : 2 * 8);
     }
 }
@@ -367,8 +365,7 @@ static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
         take(&c.rig, r[2], &one);
     }
     assert_false(one.last);
-    assert_in_range(
-        steps, 8, (3 + 1) * 8); // three requests, and a row is in the batch one step after its mask
+    assert_in_range(steps, 8, (3 + 1) * 8); // three requests; the batch follows the mask
     run(&c.rig, r[2], &one);
     for (uint32_t i = 0; i < 2; i++)
         run(&c.rig, r[i], &c.got[i]);
@@ -490,8 +487,7 @@ static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
     struct got got = {.last = false}, other[OTHERS] = {{.last = false}};
     struct request *others[OTHERS] = {NULL};
     rig_defaults(&rig);
-    rig.fake.facts.vocab = rig.fake.facts.limits.vocab =
-        40; // small, so that most tokens are letters
+    rig.fake.facts.vocab = rig.fake.facts.limits.vocab = 40; // most are letters
     open_letters(&rig);
     rig.engine->masks.limits = (struct mask_limits){1000000, 0, 300, 300};
     struct grammar *g = cheap_or_dear();

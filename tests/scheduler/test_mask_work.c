@@ -344,8 +344,7 @@ static void test_a_step_destroys_no_cache(void **state)
             if (i < last)
                 job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
         }
-        job_push(&a,
-                 (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN}); // ends before it began
+        job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN}); // it never began
         mask_work(&a.worker);
         assert_int_equal(grammar_owners(g[last]), 1);
         begin_push(&a, 0, g[last]);
@@ -540,9 +539,7 @@ static void test_rules_follow_the_answer(void **state)
         assert_int_equal(row_after(&a, 1, 2), 0xE);
         assert_int_equal(row_after(&a, 2, 3), i == 0 ? 0x6 : 0xE);
         assert_int_equal(a.rows[0][1], 0);
-        job_push(&a,
-                 (struct mask_job){
-                     .token = MASK_NO_TOKEN}); // the answer ends; another begins in the same row
+        job_push(&a, (struct mask_job){.token = MASK_NO_TOKEN}); // ends; another begins there
         rules_push(&a, rules[i]);
         mask_work(&a.worker);
         assert_int_equal(a.rows[0][0], 0xE);
@@ -591,8 +588,7 @@ static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
         begin_push(&a, s, g);
     mask_work(&a.worker);
     struct mask_cache *before = a.caches[0].cache;
-    a.caches[0].cache =
-        mask_cache_create(g, a.worker.vocabulary, NULL); // an empty cache: all states are lost
+    a.caches[0].cache = mask_cache_create(g, a.worker.vocabulary, NULL); // without any state
     for (uint32_t s = 0; s < 2; s++) {
         matcher_end(&a.matchers[s].matcher);
         matcher_init(&a.matchers[s].matcher, a.caches[0].cache);

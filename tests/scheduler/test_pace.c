@@ -166,11 +166,9 @@ static void test_tokens_follow_the_measured_time(void **state)
     (void)state;
     struct pace p;
     pace_init(&p, 2.5);
-    assert_int_equal(pace_tokens(&p, 300),
-                     0); // the first step measures decodes without prompt tokens
+    assert_int_equal(pace_tokens(&p, 300), 0); // first a step of decodes is measured
     note(&p, 0, 0, 100, 4);
-    assert_int_equal(pace_tokens(&p, 300),
-                     PACE_TOKENS_MIN); // the next measures what a prompt token adds
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // next, one with a few prompt tokens
     assert_int_equal(pace_tokens(&p, 5), 5);
     note(&p, 50, 300, 200, 1);
     assert_int_equal(pace_tokens(&p, 300), 75); // 100 + 75 * 2 = 250 ns
@@ -217,7 +215,7 @@ static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
     note(&p, 75, 75, 255, 1); // over 250
     assert_in_range(pace_tokens(&p, 300), 40, 46);
     note(&p, 75, 75, 255, 3);
-    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // not less than the minimum
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // not below the minimum
     note(&p, 0, 16, 100, 3 * PACE_WINDOW); // steps without prompts do not change it
     assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN);
     for (uint32_t i = 0; i < 300; i++) {

@@ -97,8 +97,7 @@ static void test_keys_of_one_bucket_are_kept_apart(void **state)
             r[i] = rig_generate(&rig, (int32_t)i, 10, 2, 1);
         }
         rig_step(&rig);
-        for (uint32_t i = 0; i < KEYS;
-             i++) { // one request of each key leaves, the end of the chain first
+        for (uint32_t i = 0; i < KEYS; i++) { // one of each key leaves, the end of a chain first
             uint32_t which = (i * 5 + round) % KEYS + KEYS;
             port_cancel(rig.port, r[which]);
             rig_step(&rig);

@@ -158,8 +158,7 @@ static void test_encoders_are_packed(void **state)
     rig_open(&rig);
     struct request *many = embed(&rig, 200, 20, 0); // 4,000 tokens
     rig_step(&rig);
-    assert_int_equal(fake_batch(rig.model)->computed_count,
-                     6 * 20); // fits in 128 tokens; no input is split
+    assert_int_equal(fake_batch(rig.model)->computed_count, 6 * 20); // of 128 tokens; none is split
     struct request *one = embed(&rig, 1, 50, 700);
     struct token_event event;
     uint32_t steps = 0;
