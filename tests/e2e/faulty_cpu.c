@@ -3,16 +3,29 @@
 // into weft_faulty_cpu by --wrap:
 //   hang   rank 1 of two stands in a product until the file is gone
 //   curl   libcurl's transfers fail
-// The file hang.reached tells the test that it does.
+// The file hang.reached exists once rank 1 stands there.
+//
+// While a fault of this file or of faulty_device.c holds a thread, no test waits for a deadline: if
+// no other thread can run, the thread that sleeps until a time (futex_sleep) wakes up at once and
+// CLOCK_MONOTONIC has advanced to that time.
+#include "base/clock.h"
 #include "cli/load.h"
 #include "kernels/device.h"
 #include "scheduler/engine.h"
 
 #include <curl/curl.h>
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 const struct device_api *__real_device_cpu(void); // NOLINT: the linker's names
@@ -22,7 +35,7 @@ enum status __real_engine_open(struct engine **out, struct model *model, // NOLI
 enum status __wrap_engine_open(struct engine **out, struct model *model, // NOLINT
                                const struct engine_options *options, struct error *err);
 
-enum { POLL_US = 10000 };
+enum { POLL_US = 10000, LOOK_NS = 3000000, SECOND_NS = 1000000000 };
 
 static const struct device *odd_device; // rank 1 of two
 static const struct stream *odd_stream; // of the last model on it
@@ -108,4 +121,120 @@ CURLMcode __wrap_curl_multi_perform(CURLM *multi, int *running)
 {
     return access(path_of("curl"), F_OK) == 0 ? CURLM_INTERNAL_ERROR
                                               : __real_curl_multi_perform(multi, running);
+}
+
+static _Atomic uint64_t skipped_ns; // by which CLOCK_MONOTONIC is ahead of the system's
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now); // NOLINT
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now); // NOLINT
+
+static void time_set(struct timespec *time, uint64_t ns)
+{
+    time->tv_sec = (time_t)(ns / SECOND_NS);
+    time->tv_nsec = (long)(ns % SECOND_NS);
+}
+
+static uint64_t time_ns(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * SECOND_NS + (uint64_t)time->tv_nsec;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int result = __real_clock_gettime(clock, now);
+    if (clock == CLOCK_MONOTONIC)
+        time_set(now, time_ns(now) + atomic_load(&skipped_ns));
+    return result;
+}
+
+__attribute__((visibility("default"))) uint64_t faulty_clock_ns(void);
+
+// The clock of the program, for faulty_device.c.
+uint64_t faulty_clock_ns(void)
+{
+    return clock_ns();
+}
+
+// True while a thread is held: FAULT.reached and FAULT exist.
+static bool is_held(void)
+{
+    static const char ending[] = ".reached";
+    const char *folder = getenv("WEFT_FAULT_FOLDER");
+    DIR *files = folder ? opendir(folder) : NULL;
+    bool held = false;
+    for (struct dirent *file; files && !held && (file = readdir(files));) {
+        char *end = strstr(file->d_name, ending);
+        if (end) {
+            *end = '\0';
+            held = access(path_of(file->d_name), F_OK) == 0;
+        }
+    }
+    if (files)
+        closedir(files);
+    return held;
+}
+
+static bool is_asleep(const char *thread)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = '\0';
+    const char *name_end = strrchr(text, ')');
+    return !name_end || name_end[2] == 'S'; // without a file it has ended
+}
+
+// True if all threads but the caller wait for something.
+static bool others_sleep(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    bool asleep = threads != NULL;
+    long own = syscall(SYS_gettid);
+    for (struct dirent *thread; asleep && (thread = readdir(threads));)
+        if (thread->d_name[0] != '.' && strtol(thread->d_name, NULL, 10) != own)
+            asleep = is_asleep(thread->d_name);
+    if (threads)
+        closedir(threads);
+    return asleep;
+}
+
+long __real_syscall(long number, ...); // NOLINT
+long __wrap_syscall(long number, ...); // NOLINT
+
+// A wait until a time, in pieces of LOOK_NS.
+static long wait_until(long word, long operation, long value, const struct timespec *until)
+{
+    uint64_t until_ns = time_ns(until);
+    for (;;) {
+        struct timespec now, piece;
+        uint64_t skipped = atomic_load(&skipped_ns);
+        __real_clock_gettime(CLOCK_MONOTONIC, &now);
+        uint64_t real_ns = time_ns(&now), end_ns = until_ns - skipped;
+        time_set(&piece, real_ns + LOOK_NS < end_ns ? real_ns + LOOK_NS : end_ns);
+        long result =
+            __real_syscall(SYS_futex, word, operation, value, &piece, NULL, FUTEX_BITSET_MATCH_ANY);
+        if (result == 0 || errno != ETIMEDOUT || real_ns + LOOK_NS >= end_ns)
+            return result;
+        if (is_held() && others_sleep() && until_ns > real_ns + skipped)
+            atomic_compare_exchange_strong(&skipped_ns, &skipped, until_ns - real_ns);
+    }
+}
+
+long __wrap_syscall(long number, ...)
+{
+    va_list list;
+    long a[6];
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_futex && a[1] == FUTEX_WAIT_BITSET_PRIVATE && a[3] != 0) {
+        struct timespec until;
+        memcpy(&until, (const void *)a[3], sizeof until); // NOLINT: an address
+        return wait_until(a[0], a[1], a[2], &until);
+    }
+    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -9,20 +9,24 @@
 //   still  an engine that begins to have work, or ends it, stands there, between steps
 //   late   a collective does not begin until the file is gone
 //   join   the ranks of a model do not find each other until the file is gone
-//   heavy  each weight takes half a second longer
+//   heavy  each weight takes half a second longer, by the clock of faulty_cpu.c (of the system
+//          in another program)
 // load, slow, fault and late are also of one device alone: fault.1 is of device 1.
 // Given to weft with --device simt --device-library.
+#include "base/clock.h"
 #include "kernels/device.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { POLL_US = 10000, SLOW_US = 20000, HEAVY_US = 500000, OPENED_MAX = 256 };
+enum { POLL_US = 10000, SLOW_US = 20000, OPENED_MAX = 256 };
+enum { HEAVY_NS = 500000000, PIECE_NS = 5000000 };
 
 static const struct device_api *real;
 
@@ -109,13 +113,29 @@ static void reached(const char *fault)
         close(fd);
 }
 
+static _Atomic uint32_t held; // threads in wait_while
+
 static void wait_while(const char *fault)
 {
     if (!is_on(fault))
         return;
     reached(fault);
+    atomic_fetch_add(&held, 1);
     while (is_on(fault))
         usleep(POLL_US);
+    atomic_fetch_sub(&held, 1);
+}
+
+// Waits HEAVY_NS by the clock of the program, which advances faster while a fault holds a thread.
+static void time_pass(void)
+{
+    uint64_t (*clock)(void) = clock_ns;
+    void *symbol = dlsym(RTLD_DEFAULT, "faulty_clock_ns");
+    if (symbol)
+        memcpy(&clock, &symbol, sizeof clock);
+    reached("heavy");
+    for (uint64_t until_ns = clock() + HEAVY_NS; clock() < until_ns;)
+        usleep(1000);
 }
 
 static enum status faulty_weight_put(struct device *device, struct weight *weight,
@@ -127,7 +147,7 @@ static enum status faulty_weight_put(struct device *device, struct weight *weigh
     wait_while("load");
     wait_while(own);
     if (is_on("heavy"))
-        usleep(HEAVY_US);
+        time_pass();
     return real->weight_put(device, weight, first_row, source, err);
 }
 
@@ -150,6 +170,23 @@ static bool is_stuck(void)
     return is_on("stuck") || (is_on("full") && ferror(stdout));
 }
 
+// The wait of the emulated device needs a processor all the time. While a fault holds another rank
+// the caller sleeps most of the time, so that faulty_cpu.c finds no thread that can run.
+static enum status wait_in_pieces(struct stream *stream, const uint32_t *host_word, uint32_t value,
+                                  uint64_t deadline_ns, struct error *err)
+{
+    for (;;) {
+        uint64_t piece_ns = clock_ns() + PIECE_NS;
+        bool last = deadline_ns <= piece_ns;
+        enum status status =
+            real->wait(stream, host_word, value, last ? deadline_ns : piece_ns, err);
+        if (status != STATUS_TIMEOUT || last)
+            return status;
+        if (atomic_load(&held) > 0)
+            usleep(POLL_US);
+    }
+}
+
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
@@ -162,7 +199,7 @@ static enum status faulty_wait(struct stream *stream, const uint32_t *host_word,
     wait_while("hang");
     if (is_on_of("slow", stream))
         usleep(SLOW_US);
-    return real->wait(stream, host_word, value, deadline_ns, err);
+    return wait_in_pieces(stream, host_word, value, deadline_ns, err);
 }
 
 static void faulty_close(struct device *device)
