@@ -99,10 +99,10 @@ stage "suite: dev, but the conformance walk" bash -c "$(suite dev -E conformance
 stage "suite: dev, the conformance walk" bash -c "$(suite dev -R conformance)"
 stage "suite: tsan, but the conformance walk" bash -c "$(suite tsan -E conformance)"
 stage "suite: tsan, the conformance walk" bash -c "$(suite tsan -R conformance)"
-stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh test_load test_flood \
+stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh --full test_load test_flood \
     test_golden test_generator test_together"
 stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_CALLS:-1000} \
-    tests/e2e/run.sh test_forced"
+    tests/e2e/run.sh --full test_forced"
 stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=10000 \
     tests/e2e/run.sh test_generations"
 stage "agent frameworks" bash -c "$release && tests/e2e/run.sh --frameworks"

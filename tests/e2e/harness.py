@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,7 +38,40 @@ class Skip(Exception):
     pass
 
 
-@functools.cache
+def once(function):
+    """functools.cache for threads: the others wait while the first one makes the value."""
+    lock, kept = threading.RLock(), functools.cache(function)
+
+    @functools.wraps(function)
+    def value(*args):
+        with lock:
+            return kept(*args)
+    return value
+
+
+def full():
+    """True for the full forms of the tests (run.sh --full); `make test` runs the fast ones."""
+    return os.environ.get("WEFT_TEST_LEVEL", "fast") == "full"
+
+
+def amount(fast, full_):
+    """How much a test does at each level; its decorator is `longer`."""
+    return full_ if full() else fast
+
+
+def longer(function):
+    """Marks a test that does more in its full form."""
+    function.longer = True
+    return function
+
+
+def full_only(function):
+    """Marks a test that only the full level runs."""
+    function.full_only = True
+    return function
+
+
+@once
 def tiny():
     """A model with a window of 512 that tells stories: TinyStories-656K, or the one that a script makes in its place."""
     return story_model.stories(pathlib.Path(WEFT).resolve().parents[1])
@@ -73,12 +107,16 @@ class Server:
 
     @functools.cached_property
     def port(self):
-        deadline = time.monotonic() + 600
-        while not (port := port_listened_on(self.process)):
+        begun = time.monotonic()
+        while True:
+            if listening := re.search(r" info listening on \S+ port (\d+)\n", self.output()):
+                return int(listening[1])
+            waited = time.monotonic() - begun
+            if waited > 0.1 and (port := port_listened_on(self.process)):  # the log may be without the line
+                return port
             assert self.process.poll() is None, f"weft serve ended: {self.output()}"
-            assert time.monotonic() < deadline, f"does not listen: {self.output()}"
-            time.sleep(0.02)
-        return port
+            assert waited < 600, f"does not listen: {self.output()}"
+            time.sleep(0.005 if waited < 0.1 else 0.05)
 
     @property
     def base(self):
@@ -89,16 +127,17 @@ class Server:
         return os.pread(self.log.fileno(), 1 << 26, 0).decode(errors="replace")
 
     def wait_ready(self):
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline:
+        begun = time.monotonic()
+        while (waited := time.monotonic() - begun) < 600:
             if self.process.poll() is not None:
                 raise AssertionError(f"weft serve ended: {self.output()}")
+            logged = " info ready: " in self.output()
             try:
-                if self.request("GET", "/ready").status == 200:
+                if (logged or waited > 0.5) and self.request("GET", "/ready").status == 200:
                     return
             except OSError:
                 pass
-            time.sleep(0.02)
+            time.sleep(0.005 if waited < 0.5 else 0.05)
         raise AssertionError(f"not ready: {self.output()}")
 
     def request(self, method, path, body=None, headers=None, timeout=600):
@@ -200,7 +239,7 @@ def stop_servers():
             yield f"a server ended with {code}: {server.args}: {server.output()[-2000:]}"
 
 
-@functools.cache
+@once
 def main():
     """tiny: plain template. chatml, strict: the same with templates. embed, rerank: demo models."""
     folder = tiny()
@@ -213,14 +252,14 @@ def main():
     )
 
 
-@functools.cache
+@once
 def dreamer():
     """A model, chat, that writes nonsense, whose template has tools."""
     template = pathlib.Path(__file__).parent / "hermes.jinja"
     return start(f"chat={MODELS / 'weft-demo-chat'},chat-template={template}")
 
 
-@functools.cache
+@once
 def sanitized():
     """A program with a sanitizer keeps freed memory for a while: its size says nothing."""
     program = pathlib.Path(WEFT).read_bytes()
@@ -271,7 +310,7 @@ def expect(answer, status, code=None, param=None):
     return answer
 
 
-@functools.cache
+@once
 def golden():
     return json.loads((tiny() / "golden.json").read_text())["cases"]
 
@@ -290,7 +329,7 @@ def inner_word(text):
     return words[0].group()
 
 
-@functools.cache
+@once
 def generate(prompt, max_tokens):
     """The program's own answer to a raw prompt, without a server."""
     out = subprocess.run(

@@ -2,17 +2,19 @@
 """Runs every test_* function of every test_*.py beside it and prints one closing line.
 
   run.py [NAMES...]                names of files or functions; without them all
+  run.py --full [NAMES...]         the full level: without names the tests that are longer there or run only there
   run.py --older [NAMES...]        only what also runs with the clients' older major versions (OLDER)
   run.py --frameworks [NAMES...]   the files in frameworks/
   run.py --browser [NAMES...]      the files in browser/
 
-All tests run in two processes with servers of their own, which take the next file in turn; tests that are named run in one.
-With WEFT_E2E_DURATIONS=1 the forty slowest and the time of each file stand at the end.
+Without names WORKERS processes with servers of their own run a file at a time each; named tests run in one process.
+WEFT_E2E_DURATIONS=N prints the N slowest tests and files: elapsed and processor seconds.
 
-Where WEFT_OLDER_PYTHON names a Python with the older clients, --older follows there, and its counts are added. A
+If WEFT_OLDER_PYTHON names a Python with the older clients, --older follows there, and its counts are added. A
 test that raises harness.Skip is skipped, any other exception fails it.
 """
 
+import gc
 import importlib
 import itertools
 import multiprocessing
@@ -30,7 +32,7 @@ OUTCOMES = ("passed", "failed", "skipped")
 HERE = pathlib.Path(__file__).parent
 CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers", "hypothesis", "schemathesis",
            "openapi_spec_validator", "yaml")
-WORKERS = 2  # most tests wait for a server that uses one processor
+WORKERS = 3  # on two processors: many tests wait
 LONGEST = ("test_ranks", "test_simt")  # begun first: a long file that begins last runs alone
 # Files and functions: each kind of call of each client at least once.
 OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
@@ -38,6 +40,7 @@ OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test
 
 
 def collect(folder, wanted):
+    gc.disable()  # what is imported stays
     for path in sorted(folder.glob("test_*.py")):
         try:
             module = importlib.import_module(path.stem)
@@ -50,27 +53,41 @@ def collect(folder, wanted):
             yield path.stem, None, str(reason)
             continue
         for name, function in list(vars(module).items()):
-            if name.startswith("test_") and callable(function) and wanted(path.stem, name):
+            if name.startswith("test_") and callable(function) and wanted(path.stem, name, function):
                 yield f"{path.stem}.{name}", function, None
+    gc.freeze()
+    gc.enable()
 
 
 def file_of(name):
     return name.split(".")[0]
 
 
+def processor_seconds():
+    """User and system seconds of this process, of its children that ended and of the servers that run."""
+    ticks = 0
+    for server in harness.servers:
+        if server.process.poll() is None:
+            fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
+    return sum(os.times()[:4]) + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def durations_print(took):
     files = {}
-    for name, seconds in took.items():
-        files[file_of(name)] = files.get(file_of(name), 0) + seconds
+    for name, (seconds, processor) in took.items():
+        before = files.get(file_of(name), (0, 0))
+        files[file_of(name)] = before[0] + seconds, before[1] + processor
+    print("elapsed, processor")
     for what in took, files:
-        for name in sorted(what, key=what.get, reverse=True)[:40]:
-            print(f"{what[name]:7.2f} s  {name}")
-    print(f"{sum(files.values()):7.2f} s  together", flush=True)
+        for name in sorted(what, key=what.get, reverse=True)[:int(os.environ["WEFT_E2E_DURATIONS"])]:
+            print("{:7.2f} s {:7.2f} s  {}".format(*what[name], name))
+    print("{:7.2f} s {:7.2f} s  together".format(*map(sum, zip(*files.values()))), flush=True)
 
 
 def run_all(tests, counts, took):
     for name, function, missing in tests:
-        started = time.monotonic()
+        started, processor = time.monotonic(), processor_seconds()
         try:
             if missing:
                 raise harness.Skip(missing)
@@ -86,11 +103,11 @@ def run_all(tests, counts, took):
             if isinstance(error, KeyboardInterrupt):
                 raise
         counts[outcome] += 1
-        took[name] = time.monotonic() - started
+        took[name] = time.monotonic() - started, processor_seconds() - processor
         if outcome != "passed":
             print(f"{outcome}: {name}: {text}", flush=True)
-        elif took[name] > 5:
-            print(f"slow: {name}: {took[name]:.1f} s", flush=True)
+        elif took[name][0] > 5:
+            print(f"slow: {name}: {took[name][0]:.1f} s", flush=True)
 
 
 def servers_end(counts):
@@ -159,29 +176,39 @@ def run_older(python, names, counts):
 def main():
     mode = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else ""
     names = set(sys.argv[2 if mode else 1:])
-    folder = HERE
+    folder, left = HERE, {}
+    if mode == "--full":
+        os.environ["WEFT_TEST_LEVEL"] = "full"
     if mode in ("--frameworks", "--browser"):
         folder = HERE / mode[2:]
         sys.path.insert(0, str(folder))
 
-    def wanted(file, name):
-        if mode == "--older" and not {file, name} & OLDER:
+    def wanted(file, name, function):
+        only_full, longer = hasattr(function, "full_only"), hasattr(function, "longer")
+        if mode == "--full":
+            return {file, name} & names if names else only_full or longer
+        if mode == "--older" and not {file, name} & OLDER or names and not {file, name} & names:
             return False
-        return not names or {file, name} & names
+        if only_full or longer:
+            left[file, name] = only_full
+        return not only_full or name in names
     counts, took = dict.fromkeys(OUTCOMES, 0), {}
     tests = collect(folder, wanted)
     if mode == "--older":
         tests = (t for t in tests if t[1] or t[0] in OLDER)
-    if mode or names:
+    if names or mode not in ("", "--full"):
         run_all(tests, counts, took)
         servers_end(counts)
     else:
         run_shared(tests, counts, took)
     if os.environ.get("WEFT_E2E_DURATIONS"):
         durations_print(took)
-    older = os.environ.get("WEFT_OLDER_PYTHON") if not mode else None
+    older = os.environ.get("WEFT_OLDER_PYTHON") if mode in ("", "--full") else None
     if older:
         run_older(older, sorted(names), counts)
+    if left and not (names or mode):
+        alone = sum(left.values())
+        print(f"left for run.sh --full: {alone} tests, longer forms of {len(left) - alone}, the run with the older clients")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] or not (counts["passed"] or mode == "--older") else 0
 

@@ -6,8 +6,11 @@
 # WEFT_E2E_VENV, WEFT_E2E_VENV_OLDER and WEFT_E2E_VENV_FRAMEWORKS name others; WEFT_E2E_VENV_OLDER=none leaves the
 # older clients out. The last line is 'N passed, N failed, N skipped'.
 #
-#   run.sh [names of test files or functions]     without names: all, then the client files with the older clients
-#                                                 (with names only where WEFT_E2E_VENV_OLDER is set)
+#   run.sh [names of test files or functions]     the fast level, a part of `make test`
+#   run.sh --full [names]                         the full level: without names only the tests that are longer there or
+#                                                 run only there, then the client files with the older clients (with
+#                                                 names if WEFT_E2E_VENV_OLDER is set); a stage of .ci/run
+#   run.sh --prepare                              makes the environment of the fast level, for a later run
 #   run.sh --frameworks [names]                   tests/e2e/frameworks
 #   run.sh --browser [names]                      tests/e2e/browser; needs the Debian package chromium (tools/deps.sh browser)
 set -uo pipefail
@@ -17,7 +20,7 @@ done
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
 export WEFT_BIN=${WEFT_BIN:-$root/build/release/bin/weft}
-if [ ! -x "$WEFT_BIN" ]; then
+if [ ! -x "$WEFT_BIN" ] && [ "${1:-}" != --prepare ]; then
     echo "$WEFT_BIN is missing: build it first, or set WEFT_BIN"
     echo "0 passed, 1 failed, 0 skipped"
     exit 1
@@ -56,8 +59,9 @@ if made "$venv" requirements.txt; then
 else
     echo "the client libraries could not be installed: tests that need them are skipped"
 fi
+[ "${1:-}" != --prepare ] || exit 0
 older=${WEFT_E2E_VENV_OLDER:-none}
-[ $# -gt 0 ] || older=${WEFT_E2E_VENV_OLDER:-$build/e2e-venv-older}
+[ "$*" != --full ] || older=${WEFT_E2E_VENV_OLDER:-$build/e2e-venv-older}
 if [ "$older" != none ]; then
     if made "$older" requirements-older.txt; then
         export WEFT_OLDER_PYTHON=$older/bin/python

@@ -3,7 +3,6 @@
 raw events, the stream helper, sync and async, agents of several rounds."""
 
 import asyncio
-import functools
 import json
 import tempfile
 
@@ -21,7 +20,7 @@ SYSTEM = [{"type": "text", "text": "You have tools.", "cache_control": {"type": 
 THOUGHT = "Two tools, then."
 
 
-@functools.cache
+@harness.once
 def server():
     return harness.start(f"caller={caller_model.caller(tempfile.mkdtemp())}")
 

@@ -2,6 +2,7 @@
 """`weft chat`: a conversation on a terminal and in a pipe, with a model of its own process and with a server."""
 
 import codecs
+import concurrent.futures
 import contextlib
 import http.server
 import json
@@ -599,25 +600,32 @@ def test_a_server_without_measure():
     def complete(out):
         out.write(event("All of it.") + b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
         silent(out)
+
     def slow(out):
         for word in "A", " slow", " answer.":
             out.write(event(word))
             out.flush()
-            time.sleep(2)
+            time.sleep(0.8)
         whole("All of it.")(out)
+
+    def quiet(answer):
+        with serving(answer) as server:
+            _, said = piped("--url", server.base, "--timeout", 1, feed="go\n", code=1)
+            assert f"{server.base}/v1 sent no text for 1 s: send the message again, or raise --timeout" in said, said
+
+    def complete_at(timeout, answer, text="All of it.\n"):
+        with serving(answer) as server:
+            assert piped("--url", server.base, "--timeout", timeout, feed="go\n")[0] == text
     try:
-        with serving(slow) as server:
-            assert piped("--url", server.base, "--timeout", 5, feed="go\n")[0] == "A slow answer.All of it.\n"
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:  # they wait
+            waits = [pool.submit(quiet, silent), pool.submit(quiet, muttering), pool.submit(complete_at, 0, kept),
+                     pool.submit(complete_at, 600, kept), pool.submit(complete_at, 2, complete),
+                     pool.submit(complete_at, 2, slow, "A slow answer.All of it.\n")]
+            for wait in waits:
+                wait.result()
         with serving(flood) as server:
             out, said = piped("--url", server.base, feed="go\n", code=1)
             assert "the server's answer has over 16 MiB" in said and len(out) == (16 << 20) + 1, (len(out), said)
-        for answer in silent, muttering:
-            with serving(answer) as server:
-                _, said = piped("--url", server.base, "--timeout", 1, feed="go\n", code=1)
-                assert f"{server.base}/v1 sent no text for 1 s: send the message again, or raise --timeout" in said, said
-        for timeout, answer in (0, kept), (600, kept), (2, complete):
-            with serving(answer) as server:
-                assert piped("--url", server.base, "--timeout", timeout, feed="go\n")[0] == "All of it.\n"
         with serving(silent) as server, terminal("--url", server.base) as t:
             t.until("> ")
             t.type("go\r")

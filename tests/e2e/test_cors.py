@@ -2,11 +2,10 @@
 """Web pages in a browser: what they may read with --allowed-origins, and that nothing is said without."""
 
 import contextlib
-import functools
 import http.client
 import subprocess
 
-from harness import KEY, MODELS, WEFT, main, start, user
+from harness import KEY, MODELS, WEFT, main, once, start, user
 
 PAGE, OTHER = "https://app.example", "https://evil.example"
 ASKED = "authorization,content-type,anthropic-dangerous-direct-browser-access"
@@ -55,7 +54,7 @@ def test_listed_pages_read_answers():
         assert answer.status in (200, 204) and own(answer) == {"vary": "origin"}
 
 
-@functools.cache
+@once
 def open_to_three():
     """Listed by a comma and by the option twice, one in capitals."""
     return start(f"chat={MODELS / 'weft-demo-chat'}", "--allowed-origins", "HTTPS://App.Example,http://localhost:3000",
@@ -121,4 +120,4 @@ def test_without_a_list_no_page_reads():
 def test_what_is_no_origin_ends_the_start():
     done = subprocess.run([WEFT, "serve", f"embed={MODELS / 'weft-demo-embed'}", "--port", "0", "--api-key", KEY,
                            "--allowed-origins", "app.example"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "--allowed-origins: 'app.example' is no origin" in done.stderr
+    assert done.returncode == 2 and "--allowed-origins: 'app.example' is not an origin" in done.stderr

@@ -2,7 +2,6 @@
 """Decoding fields through the official client and as plain HTTP: several choices, log probabilities,
 penalties, biases, ends, and /v1/completions."""
 
-import functools
 import math
 
 import openai
@@ -11,7 +10,7 @@ import harness
 from harness import KEY, MODELS, chat, expect, main, user
 
 
-@functools.cache
+@harness.once
 def small():
     """Few places for choices and penalties; a byte-level model with special tokens."""
     return harness.start(f"demo={MODELS / 'weft-demo-chat'},max-n=128,penalty-rows=2",

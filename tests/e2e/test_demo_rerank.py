@@ -29,7 +29,7 @@ def test_right_passage_first():
 
 
 def test_below_the_floor():
-    done = evaluate("--floor", "100.1")
+    done = evaluate("--floor", "100.1", "--limit", "4")
     assert done.returncode == 1 and done.stderr == "below 100.1 %\n", done.stderr
 
 

@@ -2,7 +2,6 @@
 """Edge cases of the HTTP interface; each has a number, which its test bears. Which are elsewhere or belong to other
 work is listed in README.md."""
 
-import functools
 import json
 import pathlib
 import re
@@ -683,7 +682,7 @@ WHOLE = """{{- style -}}{%- for tool in tools or [] -%}{{- tool | tojson -}}{{- 
 {{- '<|im_end|>\\n' -}}{%- endfor -%}"""
 
 
-@functools.cache
+@harness.once
 def shows_all(options=""):
     """A server whose template writes all that a request says."""
     folder = tempfile.mkdtemp()

@@ -5,7 +5,6 @@ The texts are those of JSONTestSuite in WEFT_ASSETS, otherwise a short list of t
 an unknown field, which must be accepted if it is JSON, and as a body, which must be an object.
 """
 
-import functools
 
 import harness
 
@@ -21,7 +20,7 @@ BAD = [
 ]
 
 
-@functools.cache
+@harness.once
 def texts(kind):
     """[(name, bytes)] of y, n or i."""
     if SUITE.is_dir():

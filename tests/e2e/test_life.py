@@ -58,7 +58,7 @@ def faulty(*args, first=(), server=Server):
         for name in first:
             faults.on(name)
         started = server(*args, "--device-library", FAULTY,
-                         env={"WEFT_FAULT_FOLDER": folder, "WEFT_SIMT_HIDE": "1"})
+                         env={"WEFT_FAULT_FOLDER": folder})
         try:
             yield started, faults
         finally:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many clients: a thousand streams, readers that stop, clients that leave, floods and overload.
 
-Nothing here asserts a time. WEFT_E2E_SECONDS (default 6) is how long each flood lasts; the long
-runs set it to 60.
+Nothing here asserts a time. WEFT_E2E_SECONDS (1.5 in the fast form, 6 in the full one) is how long each
+flood lasts; the long runs set it to 60.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ import threading
 import time
 
 import harness
-from harness import KEY, chat, embed, main, messages, rerank, start, text_of, tiny, user
+from harness import KEY, amount, chat, embed, longer, main, messages, rerank, start, text_of, tiny, user
 
-SECONDS = float(os.environ.get("WEFT_E2E_SECONDS", "6"))
+SECONDS = float(os.environ.get("WEFT_E2E_SECONDS", amount(1.5, 6)))
+STREAMS = amount(250, 1000)
 
 
 def request_bytes(path, body):
@@ -36,7 +37,7 @@ def resident(server):
         return int(f.read().split()[1]) * resource.getpagesize()
 
 
-def until_flat(server, load, rounds=3):
+def until_flat(server, load, rounds):
     """Repeats a load until so many rounds have not let memory grow: allocators fill their free lists
     first, to a height that chance finds in some rounds; then nothing may come on top."""
     sizes = []
@@ -77,6 +78,7 @@ async def streams(port, count):
     return await asyncio.gather(*[one_stream(port, connected, count, gate) for _ in range(count)])
 
 
+@longer
 def test_thousand_streams():
     """Nothing is lost, and the last thousands take no more memory than those before."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -85,10 +87,10 @@ def test_thousand_streams():
     want = text_of(chat(server, max_tokens=24))
 
     def thousand():
-        for raw in asyncio.run(streams(server.port, 1000)):
+        for raw in asyncio.run(streams(server.port, STREAMS)):
             assert text_of_stream(raw) == want
 
-    until_flat(server, thousand)
+    until_flat(server, thousand, amount(1, 3))
 
 
 def open_stream(server, receive_bytes=None, **more):
@@ -215,6 +217,7 @@ def test_middle_sized_body_overtakes_large_ones():
     assert order[-1] == "large" and order.count("large") == 3, order
 
 
+@longer
 def test_four_endpoints_for_a_while():
     """One client an endpoint, three models: each result equal to its run alone."""
     server = main()
@@ -243,6 +246,7 @@ def test_four_endpoints_for_a_while():
             time.sleep(0.05)
 
 
+@longer
 def test_overload():
     """Ten times what fits: every answer is 200, 503 or 529, and memory stays flat."""
     folder = tiny()

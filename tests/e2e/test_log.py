@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reaches the log of a server is one line each, whatever clients send."""
 
-import functools
 import json
 import re
 import socket
 import subprocess
 import time
 
-from harness import KEY, MODELS, chat, embed, messages, start, tiny
+from harness import KEY, MODELS, chat, embed, messages, once, start, tiny
 
 NAME = 'wé"x\\y\u202e z'  # of a model: what could end a line or a string of it
 
@@ -50,7 +49,7 @@ def http1_leave(server, body, id):
             pass
 
 
-@functools.cache
+@once
 def json_server():
     return start(f"{NAME}={tiny()}", f"embed={MODELS / 'weft-demo-embed'}", "--log-format", "json",
                  stdout=subprocess.DEVNULL)

@@ -3,12 +3,11 @@
 requests, sound and not, has the statuses, headers and bodies that the document gives.
 
 schemathesis makes the requests from the document. Of those that fit it, models are those that are served and answers are
-kept short, else hardly one would come to a model. WEFT_OPENAPI_REQUESTS (500) says how many; with more the seed is drawn
-and printed, WEFT_OPENAPI_SEED sets it.
+kept short, else hardly one would come to a model. WEFT_OPENAPI_REQUESTS (80 in the fast form, 500 in the full one) says
+how many; with more the seed is drawn and printed, WEFT_OPENAPI_SEED sets it.
 """
 
 import collections
-import functools
 import json
 import multiprocessing
 import os
@@ -26,7 +25,7 @@ import yaml
 
 import harness
 
-REQUESTS = int(os.environ.get("WEFT_OPENAPI_REQUESTS", 500))
+REQUESTS = int(os.environ.get("WEFT_OPENAPI_REQUESTS", harness.amount(80, 500)))
 SEED = int(os.environ.get("WEFT_OPENAPI_SEED", 1 if REQUESTS <= 500 else random.randrange(1 << 30)))
 # Requests that fit the document and requests that do not, of 500; what is not named has two of each. Making one of the
 # second kind takes up to 0.2 s.
@@ -47,7 +46,7 @@ CHECKS = schemathesis.checks.CHECKS.get_by_names([
 ])
 
 
-@functools.cache
+@harness.once
 def demo():
     """The demo models: each byte has a token, so any grammar can be followed."""
     chat = harness.MODELS / "weft-demo-chat"
@@ -56,7 +55,7 @@ def demo():
         f"rerank={harness.MODELS / 'weft-demo-rerank'}")
 
 
-@functools.cache
+@harness.once
 def document():
     return demo().request("GET", "/openapi.json").json
 
@@ -232,6 +231,7 @@ def enough_was_served(seen):
         assert seen[label, True, "events"] > 0, f"{label}: no event was checked"
 
 
+@harness.longer
 def test_answers_conform():
     """Sound requests from this process, unsound ones from another at the same time: making them is the work."""
     print(f"seed {SEED}") if REQUESTS > 500 else None

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web page's files over plain HTTP: what is served, with which headers, and that --no-ui leaves it out."""
 
-import functools
 import http.client
 import re
 import shutil
@@ -17,7 +16,7 @@ TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf
 FILES = sorted(path for path in FOLDER.iterdir() if path.suffix in TYPES)
 
 
-@functools.cache
+@harness.once
 def without():
     return start(f"embed={MODELS / 'weft-demo-embed'}", "--no-ui")
 

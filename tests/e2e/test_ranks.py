@@ -8,11 +8,11 @@ import re
 import subprocess
 import tempfile
 
-from harness import MODELS, Server, Skip, WEFT, chat, golden, start, text_of, tiny, user
+from harness import MODELS, Server, Skip, WEFT, amount, chat, full, golden, longer, start, text_of, tiny, user
 from test_copies import refusal, submitted
 from test_golden import TOKENS, record_of
-from test_life import Faults, wait_for
-from test_simt import cached, server_on
+from test_life import CHAT, Faults, wait_for
+from test_simt import DEMO_PROMPTS, answer, cached, on, server_on
 
 FAULTY = pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu"
 FAULTY_GPUS = FAULTY.parent / "libweft_faulty.so"
@@ -54,12 +54,16 @@ def test_a_shared_model_keeps_grammars_and_prefixes():
     assert server.stop() == 0
 
 
+@longer
 def test_ranks_on_emulated_gpus():
     """A model over two GPUs, whole ones beside it: recorded answers at once, also from the cache; a part of the plan on each GPU."""
-    cases = [case for case in golden() if case["prompt"].strip()][:4]
-    more = f"{tiny()},dtype=float32,kv-cache-memory=48M"
+    if full():
+        wants = {case["prompt"]: record_of(case)["text"] for case in golden()[:5] if case["prompt"].strip()}
+    else:
+        wants = {prompt: answer(on("cpu"), prompt, model="demo", max_tokens=4) for prompt in DEMO_PROMPTS[:2]}
+    more = f"{amount(MODELS / 'weft-demo-chat', tiny())},dtype=float32,kv-cache-memory=48M"
     server = server_on("simt:2,0", f"two={more},tensor-parallel-size=2", f"one={more},device=simt:0", f"far={more},device=simt:1",
-                       "--max-num-seqs", 8)
+                       "--max-num-seqs", 8, "--max-num-batched-tokens", 64)
     table = [line.split() for line in server.output().splitlines() if line.startswith("  ")]
     rows = {row[0]: row[1:] for row in table if len(row) == 4}
     assert ["GiB", "simt:2", "simt:0", "simt:1"] in table, table
@@ -71,16 +75,15 @@ def test_ranks_on_emulated_gpus():
     assert abs(1024 * float(rows["two"][0]) - planned) < 6, rows  # 0.01 GiB is shown
     for engine, device in enumerate(("simt:2,0", "simt:0", "simt:1")):
         assert server.metric(rf'weft_model_info{{.*engine="{engine}",.*,device="{device}"}}') == 1
-    jobs = [(name, case) for case in cases for name in ("two", "one", "far")]
+    jobs = [(name, prompt) for prompt in wants for name in ("two", "one", "far")]
     for _ in range(2):
         with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
-            for (name, case), got in zip(jobs, pool.map(lambda job: text_of(
-                    chat(server, model=job[0], messages=user(job[1]["prompt"]), max_tokens=4)), jobs)):
-                assert got and record_of(case)["text"].startswith(got), (name, case["prompt"], got)
+            for (name, prompt), got in zip(jobs, pool.map(lambda job: answer(server, job[1], model=job[0], max_tokens=4), jobs)):
+                assert got and wants[prompt].startswith(got), (name, prompt, got)
     assert server.stop() == 0
     eager = "a model is split over GPUs: they load all code at startup"
-    assert eager not in server_on("simt:0", f"one={more}", "-v").output()
-    half = f"{tiny()},dtype=float32"  # of the first GPU it gets little, of the other one all
+    assert eager not in server_on("simt:0", f"one={CHAT}", "-v").output()
+    half = f"{MODELS / 'weft-demo-chat'},dtype=float32"  # of the first GPU it gets little, of the other one all
     rules = server_on("simt:0,1", f"one={half},device=simt:0,max-num-seqs=2", "-v",
                       f"two={half},tensor-parallel-size=2,kv-share=0.1,max-num-seqs=128").output()
     assert eager in rules.split("simt:0")[0], rules
@@ -91,16 +94,17 @@ def test_ranks_on_emulated_gpus():
     assert "are not supported: omit --data-parallel-size" in refusal(*both, "--device", "simt", "--data-parallel-size", 2)
 
 
+@longer
 def test_preempted_and_cached_answers_on_emulated_gpus():
     """Two and four ranks, blocks for two sequences, three that want more: each text is that of it alone; so is one from cached blocks."""
     more = f"{tiny()},dtype=bfloat16,block-size=16,max-model-len=96,kv-cache-memory={7 * 16 * 512}"
     ranks = {"two": f"two={more},tensor-parallel-size=2,device=simt:0\\,1",
-             "four": f"four={more},tensor-parallel-size=4,device=simt:2\\,3\\,4\\,5"}
+             **({"four": f"four={more},tensor-parallel-size=4,device=simt:2\\,3\\,4\\,5"} if full() else {})}
     server = server_on("simt", *ranks.values())
     prompts = [f"The {word} was very" for word in ("dog", "cat", "bird")]
     long = "The little dog ran to the big tree and saw a red ball. " * 5
     for engine, name in enumerate(ranks):
-        def ask(prompt, tokens=40):
+        def ask(prompt, tokens=amount(32, 40)):
             return chat(server, model=name, messages=user(prompt), max_tokens=tokens, ignore_eos=True)
         alone = [text_of(ask(prompt)) for prompt in prompts]
         preempted = f'weft_preemptions_total{{.*engine="{engine}"'
@@ -179,9 +183,8 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
     """Every live request of the shared model gets one error, new ones 503; models on other GPUs serve on (emulated)."""
     if not FAULTY.exists() or not FAULTY_GPUS.exists():
         raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
-    case = next(case for case in golden() if case["prompt"].strip())
-    ask = dict(messages=user(case["prompt"]), max_tokens=4)
-    model = f"{tiny()},dtype=float32,kv-cache-memory=16M,max-num-seqs=2"
+    ask = dict(messages=user("hello"), max_tokens=4)
+    model = f"{CHAT},max-num-seqs=2"
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(8) as pool:
         faults = Faults(folder)
         server = FaultyServer(f"fails={model},tensor-parallel-size=2,device=simt:0\\,1", f"one={model},device=simt:4",
@@ -189,7 +192,6 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
                               env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "15000"})
         try:
             want = text_of(chat(server, model="one", **ask))
-            assert want and record_of(case)["text"].startswith(want)
             for name in "fails", "hangs":
                 assert text_of(chat(server, model=name, **ask)) == want
                 faults.on("hang" if name == "fails" else "late.3")
@@ -239,7 +241,7 @@ def test_a_command_ends_where_a_device_hangs():
                                 ("full", "/dev/full", "writing to stdout failed")):
         with tempfile.TemporaryDirectory() as folder, open(stdout, "wb") as out:
             Faults(folder).on(fault)
-            done = subprocess.run([WEFT, "generate", tiny(), "--prompt", "Once", "--temperature", "0", "--kv-cache-memory", "16M",
+            done = subprocess.run([WEFT, "generate", MODELS / "weft-demo-chat", "--prompt", "Once", "--kv-cache-memory", "16M",
                                    "--device", "simt", "--device-library", FAULTY_GPUS], stdout=out, stderr=subprocess.PIPE,
                                   text=True, env={**os.environ, "WEFT_FAULT_FOLDER": folder}, timeout=120, check=False)
             assert (pathlib.Path(folder) / "stuck.reached").exists(), done
@@ -250,7 +252,7 @@ def test_a_start_that_hangs_is_given_up():
     """In a weight, where ranks are joined, in the first collective: one sentence that names the GPU where it is one, and 1."""
     if not FAULTY.exists() or not FAULTY_GPUS.exists():
         raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
-    split = (f"two={tiny()},dtype=float32,max-num-seqs=2,max-model-len=64,kv-cache-memory=16M", "--tensor-parallel-size", "2",
+    split = (f"two={CHAT},max-num-seqs=2,max-model-len=64", "--tensor-parallel-size", "2",
              "--device", "simt:2,3")
     alone = (split[0], "--device", "simt:3")
     late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the warm-up steps within 15.0 s"
@@ -291,7 +293,7 @@ def test_what_is_on_a_failed_gpu_fails_with_it():
     """A model over two GPUs and whole ones beside it: the failed GPU takes all that is on it; where nobody knows which, both do."""
     if not FAULTY.exists() or not FAULTY_GPUS.exists():
         raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
-    model = f"{tiny()},dtype=float32,kv-cache-memory=16M,max-num-seqs=2,max-model-len=64"
+    model = f"{CHAT},max-num-seqs=2,max-model-len=64"
     models = (f"two={model},tensor-parallel-size=2,device=simt:0\\,1", *(f"{name}={model},device=simt:{gpu}" for gpu, name in enumerate("abc")))
     for fault, asked, failed in ("late.1", "two", {"two", "b"}), ("fault.1", "b", {"b", "two"}), ("fault.1", "two", {"two", "a", "b"}):
         with tempfile.TemporaryDirectory() as folder:

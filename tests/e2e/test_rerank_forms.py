@@ -4,7 +4,6 @@
 The yes/no form runs on a model of random weights with a small word list, made here.
 """
 
-import functools
 import json
 import pathlib
 import subprocess
@@ -20,7 +19,7 @@ DOCUMENTS = ["wool is warm.", "the sea is cold.", "", "warm sea", "wool is warm.
 folders = []
 
 
-@functools.cache
+@harness.once
 def yes_no_folder():
     keep = tempfile.TemporaryDirectory()
     folders.append(keep)  # lives as long as the run

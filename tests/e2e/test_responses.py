@@ -3,7 +3,6 @@
 against the types of its package."""
 
 import asyncio
-import functools
 import json
 import tempfile
 
@@ -23,7 +22,7 @@ TOOLS = [{"type": "function", "name": "get_weather", "description": "Weather of 
 ASK = [{"role": "user", "content": "Weather in Łódź?"}]
 
 
-@functools.cache
+@harness.once
 def caller():
     return harness.start(f"caller={caller_model.caller(tempfile.mkdtemp())}",
                          f"demo={harness.MODELS / 'weft-demo-chat'}")

@@ -10,7 +10,7 @@ import time
 
 from harness import MODELS, Skip, start
 
-MODEL = f"embed={MODELS / 'weft-demo-embed'}"
+MODEL = f"embed={MODELS / 'weft-demo-embed'},max-queued-requests=4,max-result-bytes=1M"  # little memory to search
 
 
 def held(pid, *words):

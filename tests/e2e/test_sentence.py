@@ -4,21 +4,20 @@
 sentence_vectors.json was recorded by tools/sentence_vectors.py; the models are made by sentence_model.py.
 """
 
-import functools
 import json
 import math
 import pathlib
 import subprocess
 import tempfile
 
-from harness import WEFT, embed, expect, start
+from harness import WEFT, embed, expect, once, start
 from sentence_model import TEXTS, VARIANTS, sentence_model
 
 RECORDED = json.loads((pathlib.Path(__file__).parent / "sentence_vectors.json").read_text())["variants"]
 folders = []
 
 
-@functools.cache
+@once
 def folder(variant):
     keep = tempfile.TemporaryDirectory()
     folders.append(keep)  # lives as long as the run
@@ -27,7 +26,7 @@ def folder(variant):
     return path
 
 
-@functools.cache
+@once
 def serving():
     return start(*(f"{variant}={folder(variant)}" for variant in VARIANTS), "--matryoshka")
 

@@ -5,7 +5,6 @@ holds it."""
 
 import concurrent.futures
 import enum
-import functools
 import json
 import os
 import random
@@ -27,12 +26,12 @@ except ImportError as e:
 MODEL = "chat"
 
 
-@functools.cache
+@harness.once
 def server():
     return harness.start(f"{MODEL}={MODELS / 'weft-demo-chat'}", f"tiny={harness.tiny()}")
 
 
-@functools.cache
+@harness.once
 def client():
     return openai.OpenAI(base_url=server().base + "/v1", api_key=KEY, max_retries=0)
 
@@ -453,5 +452,6 @@ def generations(count, first=0):
     return ended
 
 
+@harness.longer
 def test_generations():
-    generations(int(os.environ.get("WEFT_E2E_GENERATIONS", 1000)))
+    generations(int(os.environ.get("WEFT_E2E_GENERATIONS", harness.amount(200, 1000))))

@@ -2,7 +2,6 @@
 """Budgets of reasoning through the server: weft-demo-chat, which writes nonsense and never ends its thoughts, under a
 template that opens them."""
 
-import functools
 import json
 import pathlib
 import tempfile
@@ -17,12 +16,12 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0
           "required": ["a", "b"], "additionalProperties": False}
 
 
-@functools.cache
+@harness.once
 def server():
     return harness.start(f"think={MODELS / 'weft-demo-chat'},chat-template={TEMPLATE}", f"plain={MODELS / 'weft-demo-chat'}")
 
 
-@functools.cache
+@harness.once
 def close_tokens():
     answer = server().post("/tokenize", {"model": "think", "prompt": "</think>", "add_special_tokens": False})
     return answer.json["count"]

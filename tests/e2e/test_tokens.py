@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """/tokenize and /detokenize beside the tokenizer that made the models' files."""
 
-import functools
 
 import tokenizers
-from harness import KEY, MODELS, chat, main, start
+from harness import KEY, MODELS, chat, main, once, start
 
 TEXTS = ["Hello, world!", "  two  spaces\n", "naïve — 日本語 🙂", "", "<s> is text", "a" * 5000]
 
 
-@functools.cache
+@once
 def reference(folder):
     return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools and reasoning through the official client: a model that always calls (caller_model.py)."""
 
-import functools
 import json
 import tempfile
 
@@ -17,7 +16,7 @@ TOOLS = [{"type": "function", "function": {
     {"type": "function", "function": {"name": "get_time"}}]
 
 
-@functools.cache
+@harness.once
 def server():
     return harness.start(f"caller={caller_model.caller(tempfile.mkdtemp())}")
 

@@ -12,7 +12,7 @@ import harness
 from harness import MODELS, embed, start
 from test_load import resident
 
-CONNECTIONS, BODY = 500, 30 << 20
+CONNECTIONS, BODY = harness.amount(150, 500), 30 << 20
 BUDGET = 128 << 20
 SLACK = 64 << 20  # what one turn of the loop reads beyond it, and the program's own
 
@@ -51,6 +51,7 @@ def peak(server):
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
 
 
+@harness.longer
 def test_uploads_without_a_key():
     server = start(f"embed={MODELS / 'weft-demo-embed'}", "-v", "--max-body-memory", BUDGET)
     before = resident(server)
