@@ -87,6 +87,17 @@ class Build(unittest.TestCase):
     def test_a_failed_configuration_shows_its_log(self):
         self.assertEqual(self.piped("bare"), (1, ["the compiler is missing"]))
 
+    def test_it_configures_again_if_libh2o_was_missing_or_the_presets_are_newer(self):
+        made, presets = self.folder / "build/release", self.folder / "CMakePresets.json"
+        made.mkdir(parents=True)
+        presets.touch()
+        for found, age, code in (("1", 10, 0), ("", 10, 1), ("1", -10, 1)):
+            (made / "CMakeCache.txt").write_text(f"H2O_FOUND:INTERNAL={found}\n")
+            (made / "build.ninja").touch()
+            now = (made / "build.ninja").stat().st_mtime
+            os.utime(presets, (now - age, now - age))
+            self.assertEqual(self.piped("bare")[0], code, (found, age))
+
 
 if __name__ == "__main__":
     unittest.main()
