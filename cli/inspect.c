@@ -30,6 +30,10 @@ static enum status model_inspect(struct session *session, const char *folder,
                                  const struct model_settings *settings,
                                  const struct device_settings *device, struct error *err)
 {
+    static const char *const poolings[] = {[POOL_CLS] = "cls",
+                                           [POOL_LAST] = "last token",
+                                           [POOL_MEAN] = "mean",
+                                           [POOL_MEAN_SQRT] = "mean, times sqrt(tokens)"};
     enum status status = session_plan(session, folder, settings, device, err);
     if (status != STATUS_OK)
         return status;
@@ -38,6 +42,8 @@ static enum status model_inspect(struct session *session, const char *folder,
         plan_print(stdout, &session->loaded.models[i]);
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
+    if (m->plan->facts.kind == MODEL_EMBEDDER)
+        printf("pooling: %s\n", poolings[m->plan->facts.pooling]);
     if (m->plan->facts.kind == MODEL_GENERATOR)
         safe_line(stdout, "chat template: %s",
                   m->chat_is_plain          ? "none (contents joined by newlines)"

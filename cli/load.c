@@ -231,6 +231,24 @@ static enum status sampling_defaults_load(const struct loaded_model *m,
     return status;
 }
 
+// Adds the tokenizer's eos_token to the ids that end an answer.
+static void ends_load(struct loaded_model *m)
+{
+    struct model_facts *facts = &m->plan->facts;
+    int32_t eos = tokenizer_special(m->tokenizer, SPECIAL_EOS);
+    if (eos >= 0 && !model_facts_add_end(facts, eos))
+        log_line(
+            LOG_WARNING,
+            "model '%s': eos_token of the tokenizer is id %d, which the model does not have or "
+            "which exceeds %d end ids: it ends no answer",
+            m->spec.id, eos, MODEL_END_IDS_MAX);
+    if (facts->end_count == 0)
+        log_line(LOG_WARNING,
+                 "model '%s' has no end-of-sequence id: answers end only at max_tokens or a stop "
+                 "string (generation_config.json, config.json or tokenizer_config.json names one)",
+                 m->spec.id);
+}
+
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     struct loaded_model *first = model_first(m);
@@ -255,6 +273,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.tokenizer_length = tokenizer_length(m->tokenizer);
     struct device *device = options.devices ? options.devices[0] : m->device->device;
     status = model_plan_open(&m->plan, m->spec.folder, m->device->api, device, &options, err);
+    if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR)
+        ends_load(m);
     if (m != first)
         return status;
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)

@@ -183,6 +183,14 @@ static enum status kind_settle(struct model_config *config, const struct modules
     if (answer)
         return error_set(err, STATUS_UNSUPPORTED, "%s: LogitScore over %s is not supported", folder,
                          config->arch->name);
+    if (!modules->listed && config->kind == MODEL_EMBEDDER &&
+        config->arch->family == ARCH_ENCODER) {
+        config->pooling = POOL_MEAN; // as sentence-transformers
+        log_line(LOG_WARNING,
+                 "%s names no pooling (no modules.json, no pooling type): vectors are the mean of "
+                 "all tokens",
+                 folder);
+    }
     if (!modules->listed || config->kind == MODEL_RERANKER)
         return STATUS_OK;
     if (!pooling)
@@ -201,6 +209,9 @@ static enum status end_id_add(struct model_config *config, const json_t *value, 
         return error_set(err, STATUS_INVALID,
                          "%s: eos_token_id is not a token of a vocabulary of %u", file,
                          config->vocab);
+    for (uint32_t i = 0; i < config->end_count; i++)
+        if (config->end_ids[i] == json_integer_value(value))
+            return STATUS_OK;
     if (config->end_count == MODEL_END_IDS_MAX)
         return error_set(err, STATUS_TOO_LARGE, "%s: over %d end-of-sequence ids", file,
                          MODEL_END_IDS_MAX);
@@ -208,11 +219,12 @@ static enum status end_id_add(struct model_config *config, const json_t *value, 
     return STATUS_OK;
 }
 
+// Adds the end ids of one file; an answer ends at each id of any file.
 static enum status end_ids_read(struct model_config *config, const json_t *json, const char *file,
                                 struct error *err)
 {
     const json_t *value = json_object_get(json, "eos_token_id");
-    if (!value || json_is_null(value) || config->end_count > 0)
+    if (!value || json_is_null(value))
         return STATUS_OK;
     if (!json_is_array(value))
         return end_id_add(config, value, file, err);
@@ -220,6 +232,18 @@ static enum status end_ids_read(struct model_config *config, const json_t *json,
     for (size_t i = 0; status == STATUS_OK && i < json_array_size(value); i++)
         status = end_id_add(config, json_array_get(value, i), file, err);
     return status;
+}
+
+// Adds the end ids of config.json. Faulty ids are left out if generation_config.json has others.
+static enum status config_ends_read(struct model_config *config, const json_t *json,
+                                    struct error *err)
+{
+    bool needed = config->end_count == 0;
+    enum status status = end_ids_read(config, json, "config.json", err);
+    if (status == STATUS_OK || needed)
+        return status;
+    log_line(LOG_WARNING, "%s/%s: it is left out", config->weights_folder, err->text);
+    return STATUS_OK;
 }
 
 // ABOVE: the lower limit itself is not allowed.
@@ -344,7 +368,7 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     if (status == STATUS_OK)
         status = generation_read(out, err);
     if (status == STATUS_OK)
-        status = end_ids_read(out, json, "config.json", err);
+        status = config_ends_read(out, json, err);
     if (status == STATUS_OK)
         status = sentence_length_read(out, err);
     json_decref(json);

@@ -81,13 +81,14 @@ struct model_facts {
     uint32_t output_width;  // floats of a pooled vector; 1 for scores
     bool causal;            // true: a decoder; false: an encoder
     bool whole_input;     // true if pooling reads all hidden states: inputs are never cut or cached
-    bool normalize;       // true if vectors are L2-normalised by default
+    enum pooling pooling; // how an embedder makes one vector of the tokens
+    bool normalize;       // true: vectors are L2-normalised by default
     bool prompt_unpooled; // true if a mean leaves out the prompt that precedes the text
     bool dimensions_free; // true if vectors may be cut to any length
     uint32_t dimension_count;                  // number of entries in `dimensions`
     uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // lengths to which vectors may be cut
     bool token_types;                          // true if the second text of a pair has token type 1
-    uint32_t end_count; // number of end-of-sequence ids (generation_config.json, else config.json)
+    uint32_t end_count;                        // number of end-of-sequence ids, of all files
     int32_t end_ids[MODEL_END_IDS_MAX];
     struct model_defaults defaults;                              // defaults of request fields
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
@@ -96,6 +97,9 @@ struct model_facts {
     uint32_t steps_in_flight;  // steps that the device may have in flight
     struct step_limits limits; // capacity of a batch
 };
+
+// Adds an end-of-sequence id before model_open. False: the vocabulary lacks it, or 32 exist.
+bool model_facts_add_end(struct model_facts *facts, int32_t id);
 
 // Returns the minimum number of tokens per step of a generator: with all sequences decoding, a
 // quarter of the step is left for prompts.
@@ -126,8 +130,7 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
                             const struct model_options *options, struct error *err) MUST_USE;
 // Returns the part of plan->bytes that a rank needs.
 uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank);
-// Frees the plan; NULL is allowed.
-void model_plan_close(struct model_plan *plan);
+void model_plan_close(struct model_plan *plan); // frees the plan; NULL is allowed
 
 struct model;
 
@@ -138,8 +141,7 @@ struct model;
 enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err) MUST_USE;
-// Frees the model; NULL is allowed. Waits for ranks that are late.
-void model_close(struct model *model);
+void model_close(struct model *model); // NULL is allowed; waits for ranks that are late
 // Any thread, during model_open: returns the rank whose part is being loaded, or the number of
 // ranks once all are loaded. With one rank always 0.
 uint32_t model_plan_loading(const struct model_plan *plan);
@@ -147,8 +149,7 @@ uint32_t model_plan_loading(const struct model_plan *plan);
 // known.
 uint32_t model_failed_rank(const struct model *model);
 
-// Returns the facts, which do not change while the model is open.
-const struct model_facts *model_facts(const struct model *model);
+const struct model_facts *model_facts(const struct model *model); // constant while it is open
 
 // Several ranks: sets the time after which a launch or a sampling fails with TIMEOUT (default 120
 // s). The model is then of no further use; model_close waits for the late rank.

@@ -192,6 +192,7 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->output_width = c->kind == MODEL_EMBEDDER ? c->hidden : 1;
     facts->causal = c->arch->family == ARCH_DECODER;
     facts->whole_input = !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
+    facts->pooling = c->pooling;
     facts->normalize = c->normalize;
     facts->prompt_unpooled = c->prompt_unpooled;
     facts->dimensions_free = c->dimensions_free;
@@ -203,6 +204,17 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->defaults = parts->options.defaults_from == DEFAULTS_FOLDER  ? c->defaults
                       : parts->options.defaults_from == DEFAULTS_GIVEN ? parts->options.defaults
                                                                        : model_defaults_none;
+}
+
+bool model_facts_add_end(struct model_facts *facts, int32_t id)
+{
+    for (uint32_t i = 0; i < facts->end_count; i++)
+        if (facts->end_ids[i] == id)
+            return true;
+    if (id < 0 || (uint32_t)id >= facts->vocab || facts->end_count == MODEL_END_IDS_MAX)
+        return false;
+    facts->end_ids[facts->end_count++] = id;
+    return true;
 }
 
 // Returns the largest n or k of all products.

@@ -2,6 +2,7 @@
 // windows, end ids, pooling. Refusals are in test_hostile.c.
 #include "base/json.h"
 #include "runtime/model/config.h"
+#include "runtime/model/model.h"
 #include "tests/runtime/golden.h"
 
 #include <math.h>
@@ -177,7 +178,7 @@ static int place_end(void **state)
     return 0;
 }
 
-static void test_end_ids_come_from_generation_config(void **state)
+static void test_end_ids_of_both_files(void **state)
 {
     const struct place *place = *state;
     put_config(place, "config.json", "LlamaForCausalLM", ",\"eos_token_id\":7");
@@ -189,13 +190,40 @@ static void test_end_ids_come_from_generation_config(void **state)
         "{\"eos_token_id\":[3,4],\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"min_p\":0.1,"
         "\"repetition_penalty\":1.05,\"max_new_tokens\":2048}");
     read(place);
-    assert_int_equal(config.end_count, 2);
+    assert_int_equal(config.end_count, 3); // of both files
     assert_int_equal(config.end_ids[1], 4);
+    assert_int_equal(config.end_ids[2], 7);
     const struct model_defaults wanted = {0.6, 0.9, 20, 0.1, 1.05, 2048};
     assert_memory_equal(&config.defaults, &wanted, sizeof wanted);
     put(place, "generation_config.json", "{\"bos_token_id\":1}");
     read(place);
     assert_int_equal(config.end_ids[0], 7);
+    put(place, "generation_config.json", "{\"eos_token_id\":[7,7]}");
+    read(place);
+    assert_int_equal(config.end_count, 1); // each id once
+}
+
+static void test_pooling_without_modules(void **state)
+{
+    const struct place *place = *state;
+    put_config(place, "config.json", "BertModel", "");
+    read(place);
+    assert_int_equal(config.pooling, POOL_MEAN);
+    put_config(place, "config.json", "BertForSequenceClassification", "");
+    read(place);
+    assert_int_equal(config.pooling, POOL_CLS);
+}
+
+// An answer ends at the tokenizer's eos_token too, if the vocabulary has it.
+static void test_end_ids_can_be_added(void **state)
+{
+    (void)state;
+    struct model_facts facts = {.vocab = 10, .end_count = 1, .end_ids = {3}};
+    assert_true(model_facts_add_end(&facts, 3) && facts.end_count == 1);
+    assert_true(model_facts_add_end(&facts, 9) && facts.end_count == 2 && facts.end_ids[1] == 9);
+    assert_false(model_facts_add_end(&facts, 10) || model_facts_add_end(&facts, -1));
+    facts.end_count = MODEL_END_IDS_MAX;
+    assert_false(model_facts_add_end(&facts, 8));
 }
 
 static void test_sampling_defaults_of_a_file(void **state)
@@ -376,8 +404,9 @@ int main(void)
         cmocka_unit_test(test_defaults_depend_on_the_family),
         cmocka_unit_test(test_windows_follow_their_flags),
         cmocka_unit_test(test_lengths_follow_the_scaling),
-        cmocka_unit_test_setup_teardown(test_end_ids_come_from_generation_config, place_make,
-                                        place_end),
+        cmocka_unit_test(test_end_ids_can_be_added),
+        cmocka_unit_test_setup_teardown(test_pooling_without_modules, place_make, place_end),
+        cmocka_unit_test_setup_teardown(test_end_ids_of_both_files, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_sampling_defaults_of_a_file, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_sentence_folders_are_embedders, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_declarations_of_embedders, place_make, place_end),

@@ -567,7 +567,7 @@ static void test_end_ids_have_a_range(void **state)
     read_ok();
     assert_int_equal(config.end_count, MODEL_END_IDS_MAX);
     assert_int_equal(config.end_ids[MODEL_END_IDS_MAX - 1], MODEL_END_IDS_MAX - 1);
-    strcpy(strrchr(list, ']'), ",5]}");
+    strcpy(strrchr(list, ']'), ",32]}");
     put("generation_config.json", list);
     read_refused(STATUS_TOO_LARGE, "generation_config.json: over 32 end-of-sequence ids");
 }

@@ -264,7 +264,7 @@ static void test_facts_of_the_folder(void **state)
         assert_int_equal(f->kv_dtype, types[i].kept);
         assert_string_equal(f->architecture, "LlamaForCausalLM");
         assert_true(isnan(f->defaults.temperature) && isnan(f->defaults.repetition_penalty));
-        assert_true(f->end_count == 2 && f->end_ids[0] == 5 && f->end_ids[1] == 9);
+        assert_true(f->end_count >= 2 && f->end_ids[0] == 5 && f->end_ids[1] == 9);
         assert_true(f->vocab == 96 && f->hidden == 64 && f->layers == 2 && f->normalize);
         assert_true(f->steps_in_flight == 0 && f->block_count == 0);
         assert_string_equal(plan->weights_folder, folder);
