@@ -30,6 +30,7 @@ tsan() {
 stage "rings, ports, pool and server under TSan" tsan
 stage "one end-to-end run under TSan" env WEFT_BIN="$PWD/build/tsan/bin/weft" \
     WEFT_E2E_VENV="$PWD/build/release/e2e-venv" tests/e2e/run.sh test_openai
+stage "end-to-end tests, full level" tests/e2e/run.sh --full
 stage "the web page in a browser" tests/e2e/run.sh --browser
 stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
     -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
