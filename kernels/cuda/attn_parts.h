@@ -70,7 +70,7 @@ struct attn_weights {
 static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const float *states,
                                                    uint32_t rows, uint32_t first, uint32_t parts)
 {
-    uint32_t lane = threadIdx.x % 32, part = first + lane, turn = first / MERGE_PARTS % 2;
+    uint32_t lane = threadIdx.x % 32, part = first + lane, current = first / MERGE_PARTS % 2;
 #pragma unroll 2
     for (uint32_t row = 0; row < rows; row++) {
         float max = -INFINITY, sum = 0, keep, add, now;
@@ -79,7 +79,8 @@ static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const 
             max = state[0];
             sum = state[1];
         }
-        float before = first != 0 ? weights->max[turn][row] : -INFINITY, top = fmaxf(before, max);
+        float before = first != 0 ? weights->max[current][row] : -INFINITY,
+              top = fmaxf(before, max);
 #pragma unroll
         for (uint32_t step = 1; step < 32; step *= 2) {
             float other = shfl_idx(top, (int)((lane - step) % 32));
@@ -90,7 +91,7 @@ static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const 
         uint4 w = {float_bits(part > 0 ? keep : -0.0f), float_bits(add), float_bits(sum), 0};
         sts128(&weights->of[row * MERGE_PITCH + lane], w);
         if (lane == 31)
-            weights->max[turn ^ 1][row] = top;
+            weights->max[current ^ 1][row] = top;
     }
 }
 

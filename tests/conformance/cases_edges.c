@@ -245,7 +245,7 @@ static void edges_tops(struct trial *t, uint32_t vocab)
     trial_true(t, "as many as there are", e.result.top_count == wanted);
     for (uint32_t i = 0; i < wanted; i++)
         trial_true(t, "listed", e.top[i].token == (i == 0 ? (int32_t)vocab - 1 : (int32_t)i - 1));
-    e = edge_make(t, "without room there is no list", vocab);
+    e = edge_make(t, "without memory there is no list", vocab);
     e.params.top_logprobs = 3;
     e.max_top = 0;
     edge_expect(t, &e, 0, 0);

@@ -222,16 +222,16 @@ struct draw {
 
 static void draw_run(struct trial *t, struct draw *d, const float *logits, uint32_t vocab)
 {
-    float room[VOCAB_MAX];
+    float copy[VOCAB_MAX];
     int32_t last = 0;
     uint32_t done = 0;
     struct step_sampled sampled = {.mask = STEP_NO_ROW};
     struct step_limits limits = {.rows_max = 1, .slots_max = 1, .vocab = vocab};
-    memcpy(room, logits, vocab * sizeof *room);
+    memcpy(copy, logits, vocab * sizeof *copy);
     d->params.repetition = 1;
     d->params.penalty_row = STEP_NO_ROW;
     struct sample_args args = {
-        .logits = room,
+        .logits = copy,
         .sampled = &sampled,
         .state = {.last_token = &last, .params = &d->params, .done = &done},
         .result = &d->result,

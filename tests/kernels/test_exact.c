@@ -166,7 +166,7 @@ struct prompt {
     uint32_t *table;
     uint64_t token_bytes, head_bytes;
     struct step *step;
-    float *room, *out; // qkv input and output of the step
+    float *input, *out; // qkv input and output of the step
 };
 
 enum { TABLE_MAX = 40 };
@@ -194,7 +194,7 @@ static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads,
     block = (block + 255) / 256 * 256;
     size_t cache = TABLE_MAX * block;
     p.qkv = trial_floats(t, total * width, DTYPE_F32, 1);
-    p.room = trial_heap(t, t->limits.step.tokens_max * width * sizeof(float));
+    p.input = trial_heap(t, t->limits.step.tokens_max * width * sizeof(float));
     p.out = trial_heap(t, t->limits.step.tokens_max * width * sizeof(float));
     p.cache = trial_heap(t, cache);
     p.table = trial_heap(t, 64 * TABLE_MAX * sizeof *p.table);
@@ -239,7 +239,7 @@ static void prompt_row(struct prompt *p, uint32_t first, uint32_t count)
                                                 .q_start = p->step->token_count,
                                                 .q_len = count,
                                                 .kv_len = first + count};
-    memcpy(p->room + p->step->token_count * width, p->qkv + first * width,
+    memcpy(p->input + p->step->token_count * width, p->qkv + first * width,
            count * width * sizeof(float));
     p->step->row_count++;
     p->step->token_count += count;
@@ -257,7 +257,7 @@ static void prompt_run(struct trial *t, struct prompt *p, enum planning planning
     struct attn_args args = {
         .act = DTYPE_F32,
         .kv = p->kv,
-        .qkv = p->room,
+        .qkv = p->input,
         .out = p->out,
         .step = p->step,
         .step_host = p->step,

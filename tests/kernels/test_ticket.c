@@ -70,7 +70,7 @@ static void job_end(struct state *s)
     s->at[0] = s->job < JOBS ? AT_FILL : AT_END;
 }
 
-static void step_take(struct state *s, uint32_t thread)
+static void step_run(struct state *s, uint32_t thread)
 {
     struct ticket_seen *seen = &s->seen[thread];
     switch (s->at[thread]) {
@@ -116,7 +116,7 @@ static void explore(const struct state *s)
     for (uint32_t thread = 0; thread < THREADS; thread++) {
         struct state next;
         memcpy(&next, s, sizeof next);
-        step_take(&next, thread);
+        step_run(&next, thread);
         if (state_new(&next))
             explore(&next);
     }

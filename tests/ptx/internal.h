@@ -255,7 +255,7 @@ char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t
 void ptx_shared_arrived(struct ptx_warp *w, const struct ptx_copy *c);
 bool ptx_shared_alloc(struct ptx_block *b); // allocates the cells; false: out of memory
 void ptx_shared_begin(struct ptx_block *b);
-void ptx_shared_give(struct ptx_block *b);
+void ptx_shared_free(struct ptx_block *b);
 void ptx_warp_ordered(struct ptx_warp *w); // records a bar.warp.sync
 // Orders the warps that met at a barrier after everything that each of them did or was ordered
 // after.

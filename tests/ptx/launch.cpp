@@ -175,7 +175,7 @@ ptx_kernel *decode(kernel *k)
     return k->decoded;
 }
 
-uint32_t seed_asked()
+uint32_t launch_seed()
 {
     static const char *text = getenv("WEFT_PTX_SEED");
     if (options.seed != 0 || text == nullptr)
@@ -227,7 +227,7 @@ void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
         return;
     counts.blocks += (uint64_t)shape.grid[0] * shape.grid[1] * shape.grid[2];
     ptx_shape now = shape;
-    uint32_t seed = seed_asked();
+    uint32_t seed = launch_seed();
     now.seed = seed != 0 ? seed * 2654435761u + launch_number : 0;
     ptx_counts before, after;
     ptx_kernel_counts(k->decoded, &before);
@@ -236,7 +236,7 @@ void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
     count(k->shown.c_str(), before, after);
 }
 
-std::vector<char> parameters_take(const ptx_kernel *k, void **arguments)
+std::vector<char> parameters_copy(const ptx_kernel *k, void **arguments)
 {
     std::vector<char> out(ptx_kernel_parameter_bytes(k));
     uint32_t at, bytes;
@@ -481,7 +481,7 @@ static cudaError_t launched(kernel *k, dim3 grid, dim3 block, void **arguments, 
     code_use(k->host);
     ptx_shape shape = {
         {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0, early};
-    std::vector<char> parameters = parameters_take(k->decoded, arguments);
+    std::vector<char> parameters = parameters_copy(k->decoded, arguments);
     stream_push(
         stream, [k, shape, parameters = std::move(parameters)] { run(k, shape, parameters); },
         true);

@@ -330,8 +330,8 @@ static bool number_next(struct scan *s)
     return c == '-' || (c >= '0' && c <= '9');
 }
 
-static struct ptx_operand constant_take(struct building *b, uint64_t value, uint8_t bytes,
-                                        bool dynamic)
+static struct ptx_operand constant_add(struct building *b, uint64_t value, uint8_t bytes,
+                                       bool dynamic)
 {
     for (uint32_t n = 0; n < b->constant_count; n++) {
         const struct constant *c = &b->constants[n];
@@ -355,7 +355,7 @@ static bool address_read(struct building *b, struct written *x)
         (base.kind == WRITTEN_NAME && base.label))
         return scan_fail(s, "'%s' is no address", base.name);
     x->kind = WRITTEN_ADDRESS;
-    x->at = base.kind == WRITTEN_REGISTER ? base.at : constant_take(b, base.value, 8, base.dynamic);
+    x->at = base.kind == WRITTEN_REGISTER ? base.at : constant_add(b, base.value, 8, base.dynamic);
     while (scan_accept(s, '+')) {
         uint64_t offset;
         if (!scan_number(s, &offset))
@@ -429,7 +429,7 @@ static uint8_t constant_bytes(char letter)
 static struct ptx_operand operand_of(struct building *b, char letter, const struct written *x)
 {
     if (letter == 'P' && x->kind == WRITTEN_NUMBER)
-        return constant_take(b, x->value != 0 ? UINT32_MAX : 0, 4, false);
+        return constant_add(b, x->value != 0 ? UINT32_MAX : 0, 4, false);
     switch (x->kind) {
     case WRITTEN_SINK:
         return (struct ptx_operand){.at = registers_alloc(b->kernel, 8, 1), .bytes = 8};
@@ -438,7 +438,7 @@ static struct ptx_operand operand_of(struct building *b, char letter, const stru
     case WRITTEN_NUMBER:
     case WRITTEN_NAME:
         return x->label ? (struct ptx_operand){.absent = true}
-                        : constant_take(b, x->value, constant_bytes(letter), x->dynamic);
+                        : constant_add(b, x->value, constant_bytes(letter), x->dynamic);
     default:
         return x->at;
     }

@@ -346,7 +346,7 @@ static void block_run(struct ptx_block *b)
         waiting_report(b);
 }
 
-static bool block_take(struct ptx_block *b)
+static bool block_alloc(struct ptx_block *b)
 {
     const struct ptx_kernel *k = b->kernel;
     b->warps = calloc(b->warp_count, sizeof *b->warps);
@@ -363,7 +363,7 @@ static bool block_take(struct ptx_block *b)
     return fine;
 }
 
-static void block_give(struct ptx_block *b)
+static void block_free(struct ptx_block *b)
 {
     for (uint32_t n = 0; b->warps != NULL && n < b->warp_count; n++) {
         free(b->warps[n].registers);
@@ -372,7 +372,7 @@ static void block_give(struct ptx_block *b)
     }
     free(b->warps);
     ptx_readonly_free(b->readonly);
-    ptx_shared_give(b);
+    ptx_shared_free(b);
 }
 
 // Returns the reason for which a driver would refuse the launch; NULL: none.
@@ -434,12 +434,12 @@ bool ptx_kernel_run(struct ptx_kernel *kernel, const struct ptx_shape *shape,
                               shape->block[0] * shape->block[1] * shape->block[2] / PTX_LANES,
                           .seeded = shape->seed != 0,
                           .random = shape->seed};
-    if (!block_take(&b))
+    if (!block_alloc(&b))
         abort();
     struct ptx_counts before = kernel->counts;
     blocks_run(&b);
     if (b.broken)
         kernel->counts = before; // an incomplete launch is not counted
-    block_give(&b);
+    block_free(&b);
     return !b.broken;
 }

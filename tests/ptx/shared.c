@@ -256,7 +256,7 @@ void ptx_shared_begin(struct ptx_block *b)
     b->phase = 1;
 }
 
-void ptx_shared_give(struct ptx_block *b)
+void ptx_shared_free(struct ptx_block *b)
 {
     free(b->shared);
     free(b->cells);

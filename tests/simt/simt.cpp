@@ -207,7 +207,7 @@ static void run_block(const launch_shape &shape, uint3 bid)
     }
 }
 
-static void rooms_take()
+static void memory_map()
 {
     if (shared_memory != nullptr)
         return;
@@ -241,7 +241,7 @@ static void memory_reach(bool on)
 static void run_launch(const launch_work &work)
 {
     const launch_shape &shape = work.shape;
-    rooms_take();
+    memory_map();
     launch_number++;
     launch_name = shape.name;
     counts.launches++;

@@ -206,7 +206,7 @@ static void test_facts_of_a_card(void **state)
     simt_configure(&(struct simt_options){0});
 }
 
-static struct weight weight_take(struct life *l, struct weight_shape shape)
+static struct weight weight_alloc(struct life *l, struct weight_shape shape)
 {
     struct weight weight = {.shape = shape, .bytes = l->api->weight_bytes(l->device, &shape)};
     assert_int_equal(l->api->memory_alloc(l->device, &weight.data, weight.bytes, NULL), STATUS_OK);
@@ -303,7 +303,7 @@ static void file_check(struct life *l, uint64_t before, uint32_t rows, uint32_t 
     for (uint64_t i = 0; i < numbers; i++)
         map[i] = needed ? number_at(i) : -1;
     struct weight weight =
-        weight_take(l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, rows, cols});
+        weight_alloc(l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, rows, cols});
     struct weight_source source = {
         .map = map, .fd = fd, .offset = before, .dtype = DTYPE_F32, .rows = rows, .cols = cols};
     assert_int_equal(l->api->weight_put(l->device, &weight, 0, &source, NULL), STATUS_OK);
@@ -358,7 +358,7 @@ static void test_ranges_of_a_tensor(void **state)
         for (uint32_t i = 0; i < ALL * COLS; i++) // wrong values, because the file is read instead
             map[i] = kind == 0 && direct ? -1 : number_at(i);
         struct weight weight =
-            weight_take(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, HIGH, wide});
+            weight_alloc(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, HIGH, wide});
         struct weight_source source = {.map = kind == 2 ? NULL : map,
                                        .fd = fd,
                                        .offset = 4000,
@@ -402,7 +402,7 @@ static void test_random_weights_are_those_of_all_devices(void **state)
     enum { FIRST = 3, ALL = 7, WIDE = 70, STRIDE = 96, LONG = 700 };
     struct life l = loader_open();
     struct weight weight =
-        weight_take(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ALL, WIDE});
+        weight_alloc(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ALL, WIDE});
     struct weight_source source = {
         .fd = -1, .rows = FIRST, .cols = WIDE, .seed = 5, .deviation = 0.02f};
     assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
@@ -418,7 +418,7 @@ static void test_random_weights_are_those_of_all_devices(void **state)
                            : philox_normal(source.seed, (uint64_t)(r - FIRST) * WIDE + c, 0.02f)));
     free(got);
     for (int flat = 0; flat < 2; flat++) { // as one row, as one column
-        weight = weight_take(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
+        weight = weight_alloc(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
         source.rows = flat ? 1 : LONG;
         source.cols = flat ? LONG : 1;
         assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
@@ -441,7 +441,7 @@ static void test_vectors_are_flat(void **state)
         from[i] = f32_to_bf16((float)i / 4);
     for (int flat = 0; flat < 2; flat++) {
         struct weight weight =
-            weight_take(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
+            weight_alloc(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
         for (uint32_t at = 0; at < LONG; at += at == 0 ? FIRST : LONG) {
             uint32_t count = at == 0 ? FIRST : LONG - FIRST;
             struct weight_source source = {.map = from + at,
@@ -490,7 +490,7 @@ static void test_sources_that_do_not_fit(void **state)
          "a weight row of 1048577 elements is over 4194304 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct weight weight = weight_take(&l, cases[i].shape);
+        struct weight weight = weight_alloc(&l, cases[i].shape);
         struct weight_source source = {.map = from,
                                        .fd = -1,
                                        .dtype = cases[i].dtype,
@@ -517,7 +517,7 @@ static void test_bytes_keep_what_is_no_number(void **state)
             from[i] = (float)(i % 7) - 3;
         from[2 * WIDE + WIDE - 1] = kind == 0 ? NAN : INFINITY;
         struct weight weight =
-            weight_take(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_I8, HIGH, WIDE});
+            weight_alloc(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_I8, HIGH, WIDE});
         struct weight_source source = {
             .map = from, .fd = -1, .dtype = DTYPE_F32, .rows = HIGH, .cols = WIDE};
         assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
