@@ -53,6 +53,7 @@ extern thread_local view *here __attribute__((tls_model("initial-exec")));
 #define SIMT_SITE const char *file_ = __builtin_FILE(), int line_ = __builtin_LINE()
 #define SIMT_PASS file_, line_
 
+// Operations of a warp; all lanes must call the same one at the same call site.
 enum collective {
     OP_SHFL_XOR = 1,
     OP_SHFL_DOWN,
@@ -67,15 +68,17 @@ enum collective {
 
 // Runs a collective for the 32 lanes of a warp; frames: arguments of lanes 0 to 31.
 typedef void collective_run(void **frames);
+// Suspends the calling lane until all 32 lanes have called it, then calls `run` once.
 void collect(int op, void *frame, collective_run *run, const char *file, int line);
 void warp_sync(const char *file, int line);
 void cta_sync(const char *file, int line);
 void named_bar(unsigned id, unsigned threads, const char *file, int line);
 
+// shared_static returns the block's static object with this key, allocated at first use.
+// shared_dynamic returns the block's dynamic shared memory, shared_offset an offset from it.
 void *shared_static(const void *key, size_t bytes);
 void *shared_dynamic();
 uint32_t shared_offset(const void *at);
-void *shared_at(uint32_t offset, size_t bytes, const char *file, int line);
 
 void grid_wait(const char *file, int line);
 // Reports an access to device memory by a thread that has not called grid_wait.
@@ -88,8 +91,10 @@ void cp_async_wait(int groups, const char *file, int line);
 
 // Memory orders of atomics, for the race detector.
 enum memory_order_bits { RELAXED = 0, ACQUIRE = 1, RELEASE = 2 };
+// Reports an atomic access to the race detector.
 void atomic_note(void *at, size_t bytes, int order, bool write);
 
+// Counts and prints a fault of the running kernel.
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct launch_shape {
@@ -103,8 +108,10 @@ struct launch_shape {
 typedef void kernel_body(const void *kernel, const void *args);
 void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, const void *args,
             size_t bytes);
+// As cudaFuncSetAttribute: allows a kernel this much dynamic shared memory.
 cudaError_t shared_allow(const void *kernel, size_t bytes);
 
+// Arguments of one lane of a collective.
 struct mma_frame {
     float *c;
     const uint32_t *a, *b;
