@@ -45,15 +45,15 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static int compare(const void *a, const void *b)
+static int values_compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-static double microseconds(uint64_t *values, uint32_t count, double quantile)
+static double quantile_us(uint64_t *values, uint32_t count, double quantile)
 {
-    qsort(values, count, sizeof *values, compare);
+    qsort(values, count, sizeof *values, values_compare);
     return (double)values[(uint32_t)((count - 1) * quantile)] * 1e-3;
 }
 
@@ -121,7 +121,7 @@ static struct request *submit_prompt(struct bench *b, uint32_t index, uint32_t s
     return request;
 }
 
-static void submit(struct bench *b, uint32_t index, uint32_t max_tokens)
+static void request_submit(struct bench *b, uint32_t index, uint32_t max_tokens)
 {
     submit_prompt(b, index, 0, PROMPT, max_tokens);
 }
@@ -151,40 +151,40 @@ static void measure_one(struct bench *b, uint32_t i)
     b->read_ns[i] = clock_ns(b->clock) - middle;
 }
 
-static void measure(struct bench *b, uint32_t steps)
+static void steps_measure(struct bench *b, uint32_t steps)
 {
     b->events = 0;
     for (uint32_t i = 0; i < steps; i++)
         measure_one(b, i);
 }
 
-static void decode(struct bench *b, uint32_t rows, uint32_t flight)
+static void decode_measure(struct bench *b, uint32_t rows, uint32_t flight)
 {
     bench_open(b, flight);
     for (uint32_t i = 0; i < rows; i++)
-        submit(b, i, CONTEXT);
+        request_submit(b, i, CONTEXT);
     uint32_t steps = b->steps < 2000 ? b->steps : 2000; // stays within the blocks of the pool
-    measure(b, rows * PROMPT / BUDGET + 64);            // prefill, and some tokens
-    measure(b, steps);
-    double each = microseconds(b->read_ns, steps, 0.5) * steps / (double)b->events;
+    steps_measure(b, rows * PROMPT / BUDGET + 64);      // prefill, and some tokens
+    steps_measure(b, steps);
+    double each = quantile_us(b->read_ns, steps, 0.5) * steps / (double)b->events;
     printf("decode  %3u rows, %u in flight: step %7.2f us median %7.2f us p99; reader %.3f us an "
            "event\n",
-           rows, flight, microseconds(b->step_ns, steps, 0.5),
-           microseconds(b->step_ns, steps, 0.99), each);
+           rows, flight, quantile_us(b->step_ns, steps, 0.5), quantile_us(b->step_ns, steps, 0.99),
+           each);
     bench_close(b);
 }
 
 // Requests arrive, are prefilled (4 complete prompts per step), output a few tokens and end.
-static void churn(struct bench *b, uint32_t flight)
+static void churn_measure(struct bench *b, uint32_t flight)
 {
     bench_open(b, flight);
     uint32_t sent = 0;
     double worst = 0;
     for (uint32_t i = 0; i < 64; i++) {
         for (uint32_t k = 0; k < 16; k++)
-            submit(b, sent++, 4);
-        measure(b, 4);
-        double us = microseconds(b->step_ns, 4, 0.5);
+            request_submit(b, sent++, 4);
+        steps_measure(b, 4);
+        double us = quantile_us(b->step_ns, 4, 0.5);
         worst = us > worst && i > 8 ? us : worst;
     }
     printf("prefill %u tokens a step, %u in flight: step %7.2f us (worst median of 4 steps)\n",
@@ -194,7 +194,7 @@ static void churn(struct bench *b, uint32_t flight)
 
 // 65,000 live requests, nearly all queued; in every step one of them is cancelled and a new request
 // arrives.
-static void cancels(struct bench *b)
+static void cancels_measure(struct bench *b)
 {
     struct bench usual = *b;
     b->live_max = LIVE + 64;
@@ -204,7 +204,7 @@ static void cancels(struct bench *b)
     struct request **live = heap_alloc_zeroed(LIVE, sizeof *live);
     for (uint32_t i = 0; i < LIVE; i++)
         live[i] = submit_prompt(b, i, 0, 16, CONTEXT - 16);
-    measure(b, 64);
+    steps_measure(b, 64);
     for (uint32_t i = 0; i < b->steps; i++) {
         uint32_t at = ROWS_MAX + (uint32_t)((uint64_t)i * 7919 % (LIVE - ROWS_MAX));
         port_cancel(b->port, live[at]);
@@ -212,8 +212,8 @@ static void cancels(struct bench *b)
         live[at] = submit_prompt(b, LIVE + i, 0, 16, CONTEXT - 16);
     }
     printf("a cancel in each step, %u live: step %7.2f us median %7.2f us p99 %7.2f us max\n",
-           (unsigned)LIVE, microseconds(b->step_ns, b->steps, 0.5),
-           microseconds(b->step_ns, b->steps, 0.99), microseconds(b->step_ns, b->steps, 1.0));
+           (unsigned)LIVE, quantile_us(b->step_ns, b->steps, 0.5),
+           quantile_us(b->step_ns, b->steps, 0.99), quantile_us(b->step_ns, b->steps, 1.0));
     heap_free(live);
     bench_close(b);
     usual.events = b->events;
@@ -222,7 +222,7 @@ static void cancels(struct bench *b)
 
 // 1,024 sequences arrive together and share 64K tokens, which the first computes for all. With few
 // blocks they start, grow and lose their blocks again, so that most of them wait.
-static void sharers(struct bench *b, uint32_t blocks)
+static void sharing_measure(struct bench *b, uint32_t blocks)
 {
     struct bench usual = *b;
     b->context = SHARED + 1024;
@@ -233,12 +233,12 @@ static void sharers(struct bench *b, uint32_t blocks)
     bench_open(b, 0);
     for (uint32_t i = 0; i < SHARERS; i++)
         submit_prompt(b, i, SHARED, SHARED + OWN, 900);
-    measure(b, b->steps);
+    steps_measure(b, b->steps);
     const struct engine_stats *stats = engine_stats(b->engine);
     printf("%u sharers of %u tokens, %5u blocks: step %7.2f us median %7.2f us p99 %7.2f us "
            "max; %llu wait, %llu preemptions\n",
-           (unsigned)SHARERS, (unsigned)SHARED, blocks, microseconds(b->step_ns, b->steps, 0.5),
-           microseconds(b->step_ns, b->steps, 0.99), microseconds(b->step_ns, b->steps, 1.0),
+           (unsigned)SHARERS, (unsigned)SHARED, blocks, quantile_us(b->step_ns, b->steps, 0.5),
+           quantile_us(b->step_ns, b->steps, 0.99), quantile_us(b->step_ns, b->steps, 1.0),
            (unsigned long long)stats->sequences_waiting, (unsigned long long)stats->preemptions);
     bench_close(b);
     usual.events = b->events;
@@ -261,12 +261,12 @@ int main(int argc, char **argv)
     static const uint32_t rows[] = {1, 8, 32, 128, 256};
     for (uint32_t flight = 0; flight <= 1; flight++) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            decode(&bench, rows[i], flight);
-        churn(&bench, flight);
+            decode_measure(&bench, rows[i], flight);
+        churn_measure(&bench, flight);
     }
-    cancels(&bench);
-    sharers(&bench, ROWS_MAX * 64);
-    sharers(&bench, SHARED / BLOCK + 3 * SHARERS);
+    cancels_measure(&bench);
+    sharing_measure(&bench, ROWS_MAX * 64);
+    sharing_measure(&bench, SHARED / BLOCK + 3 * SHARERS);
     heap_free(bench.tokens);
     heap_free(bench.step_ns);
     heap_free(bench.read_ns);

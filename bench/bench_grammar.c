@@ -118,7 +118,7 @@ static int32_t word_find(const struct words *w, struct text text)
     return -1;
 }
 
-static int32_t longest(const struct words *w, struct text text)
+static int32_t word_longest(const struct words *w, struct text text)
 {
     size_t bytes = text.bytes < TOKEN_BYTES_LONGEST ? text.bytes : TOKEN_BYTES_LONGEST;
     for (; bytes > 0; bytes--) {
@@ -144,14 +144,14 @@ static void times_print(const char *name, struct times *t, bool last)
 }
 
 // Follows the document token by token; each mask must allow the next token.
-static void follow(const struct words *w, struct mask_cache *c, struct text document,
-                   struct times *times)
+static void document_follow(const struct words *w, struct mask_cache *c, struct text document,
+                            struct times *times)
 {
     static uint32_t words[1 << 16];
     struct matcher m;
     matcher_init(&m, c);
     while (document.bytes > 0) {
-        int32_t token = longest(w, document);
+        int32_t token = word_longest(w, document);
         double before = now_s();
         matcher_mask(&m, words);
         bool allowed = matcher_accept(&m, token);
@@ -229,7 +229,7 @@ static const struct sample SAMPLES[] = {
      {"Anything at all, with \"quotes\", {braces} and\nlines; \xE4\xB8\xAD\xE6\x96\x87 too."}},
 };
 
-static struct grammar *compile(const struct sample *s)
+static struct grammar *sample_compile(const struct sample *s)
 {
     struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err = {0};
@@ -269,14 +269,14 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
     for (int i = 0; i < COMPILES; i++) {
         grammar_unref(g);
         double before = now_s();
-        g = compile(s);
+        g = sample_compile(s);
         compiles->at[compiles->count++] = now_s() - before;
     }
     uint32_t first = cold->count;
     struct mask_cache *c = mask_cache_create(g, w->v, NULL);
     for (int pass = 0; pass < 2; pass++)
         for (int d = 0; d < 4 && s->documents[d]; d++)
-            follow(w, c, text_of(s->documents[d]), pass == 0 ? cold : warm);
+            document_follow(w, c, text_of(s->documents[d]), pass == 0 ? cold : warm);
     struct mask_cache_stats stats = mask_cache_stats(c);
     double most = 0, sum = 0;
     for (uint32_t i = first; i < cold->count; i++) {

@@ -167,7 +167,7 @@ static uint64_t streams_read(struct http_client *clients)
     return sum;
 }
 
-static void streams(struct fixture *f)
+static void streams_measure(struct fixture *f)
 {
     static struct http_client clients[STREAMS];
     double before_kib = resident_kib();
@@ -210,7 +210,7 @@ int main(int count, char **values)
     fixture_open(&f, NULL, true);
     small_answers(&f, "/health", seconds);
     small_answers(&f, "/v1/models", seconds);
-    streams(&f);
+    streams_measure(&f);
     fixture_close(&f);
     return 0;
 }

@@ -41,7 +41,7 @@ struct loaded {
     size_t bytes; // bytes of all products
 };
 
-static int order(const void *a, const void *b)
+static int seconds_order(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -49,7 +49,7 @@ static int order(const void *a, const void *b)
 }
 
 // Returns the median seconds of run(context).
-static double median(const struct bench *b, void (*run)(void *), void *context)
+static double median_time(const struct bench *b, void (*run)(void *), void *context)
 {
     double times[RUNS_MAX];
     uint32_t count = 0;
@@ -60,7 +60,7 @@ static double median(const struct bench *b, void (*run)(void *), void *context)
         run(context);
         times[count++] = clock_s() - start;
     }
-    qsort(times, count, sizeof *times, order);
+    qsort(times, count, sizeof *times, seconds_order);
     return times[count / 2];
 }
 
@@ -155,7 +155,7 @@ static void limits_measure(struct bench *b)
         double figure[2];
         for (uint32_t j = 0; j < 2; j++) {
             struct limit_run run = {limit, j == 0 ? 1 : b->threads, memory, bytes};
-            double seconds = median(b, limit_once, &run);
+            double seconds = median_time(b, limit_once, &run);
             double work = limit->operations * (double)limit->rounds * run.threads / 1e12;
             figure[j] = (!limit->peak ? (double)bytes / 1e9 : work) / seconds;
         }
@@ -238,13 +238,14 @@ struct pass {
 
 enum { OP_NORM, OP_GEMM, OP_POST, OP_ATTN, OP_SWIGLU, OP_SAMPLE, OP_GATHER, OPS };
 
-static void gemm(struct pass *p, const float *x, const struct weight *w, float *y, uint32_t rows)
+static void pass_gemm(struct pass *p, const float *x, const struct weight *w, float *y,
+                      uint32_t rows)
 {
     struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, w, NULL, y, rows, w->shape.k, w->shape.n};
     must(p->b->api->ops->gemm(p->b->stream, &args), NULL);
 }
 
-static double lap(struct pass *p, int op, double since)
+static double pass_lap(struct pass *p, int op, double since)
 {
     if (!p->timed)
         return 0;
@@ -253,14 +254,14 @@ static double lap(struct pass *p, int op, double since)
     return now;
 }
 
-static void norm(struct pass *p, const float *add, float *x, uint32_t rows)
+static void pass_norm(struct pass *p, const float *add, float *x, uint32_t rows)
 {
     struct rms_norm_args args = {DTYPE_F32,           x,     add, &p->m->norm, p->normed, rows,
                                  p->m->shape->hidden, 1e-6f, NULL};
     must(p->b->api->ops->rms_norm(p->b->stream, &args), NULL);
 }
 
-static void attention(struct pass *p, uint32_t layer)
+static void pass_attention(struct pass *p, uint32_t layer)
 {
     const struct model_shape *s = p->m->shape;
     struct qkv_post_args post = {
@@ -281,7 +282,7 @@ static void attention(struct pass *p, uint32_t layer)
     };
     double t = p->timed ? clock_s() : 0;
     must(p->b->api->ops->qkv_post(p->b->stream, &post), NULL);
-    t = lap(p, OP_POST, t);
+    t = pass_lap(p, OP_POST, t);
     struct attn_args args = {
         .act = DTYPE_F32,
         .kv = DTYPE_BF16,
@@ -302,7 +303,7 @@ static void attention(struct pass *p, uint32_t layer)
         .token_count = p->tokens,
     };
     must(p->b->api->ops->attn(p->b->stream, &args), NULL);
-    lap(p, OP_ATTN, t);
+    pass_lap(p, OP_ATTN, t);
 }
 
 static void layer_run(struct pass *p, uint32_t layer)
@@ -310,33 +311,33 @@ static void layer_run(struct pass *p, uint32_t layer)
     const struct weight *w = p->m->weight + (size_t)layer * PARTS;
     const struct model_shape *s = p->m->shape;
     if (p->products_only) {
-        gemm(p, p->normed, &w[0], p->qkv, p->tokens);
-        gemm(p, p->attn, &w[1], p->delta, p->tokens);
-        gemm(p, p->normed, &w[2], p->up, p->tokens);
-        gemm(p, p->ffn, &w[3], p->delta, p->tokens);
+        pass_gemm(p, p->normed, &w[0], p->qkv, p->tokens);
+        pass_gemm(p, p->attn, &w[1], p->delta, p->tokens);
+        pass_gemm(p, p->normed, &w[2], p->up, p->tokens);
+        pass_gemm(p, p->ffn, &w[3], p->delta, p->tokens);
         return;
     }
     double t = p->timed ? clock_s() : 0;
-    norm(p, layer > 0 ? p->delta : NULL, p->residual, p->tokens);
-    t = lap(p, OP_NORM, t);
-    gemm(p, p->normed, &w[0], p->qkv, p->tokens);
-    lap(p, OP_GEMM, t);
-    attention(p, layer);
+    pass_norm(p, layer > 0 ? p->delta : NULL, p->residual, p->tokens);
+    t = pass_lap(p, OP_NORM, t);
+    pass_gemm(p, p->normed, &w[0], p->qkv, p->tokens);
+    pass_lap(p, OP_GEMM, t);
+    pass_attention(p, layer);
     t = p->timed ? clock_s() : 0;
-    gemm(p, p->attn, &w[1], p->delta, p->tokens);
-    t = lap(p, OP_GEMM, t);
-    norm(p, p->delta, p->residual, p->tokens);
-    t = lap(p, OP_NORM, t);
-    gemm(p, p->normed, &w[2], p->up, p->tokens);
-    t = lap(p, OP_GEMM, t);
+    pass_gemm(p, p->attn, &w[1], p->delta, p->tokens);
+    t = pass_lap(p, OP_GEMM, t);
+    pass_norm(p, p->delta, p->residual, p->tokens);
+    t = pass_lap(p, OP_NORM, t);
+    pass_gemm(p, p->normed, &w[2], p->up, p->tokens);
+    t = pass_lap(p, OP_GEMM, t);
     struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn, NULL};
     must(p->b->api->ops->swiglu(p->b->stream, &swiglu), NULL);
-    t = lap(p, OP_SWIGLU, t);
-    gemm(p, p->ffn, &w[3], p->delta, p->tokens);
-    lap(p, OP_GEMM, t);
+    t = pass_lap(p, OP_SWIGLU, t);
+    pass_gemm(p, p->ffn, &w[3], p->delta, p->tokens);
+    pass_lap(p, OP_GEMM, t);
 }
 
-static void sample(struct pass *p)
+static void pass_sample(struct pass *p)
 {
     struct sample_args args = {
         .logits = p->logits,
@@ -357,23 +358,23 @@ static void pass_run(void *context)
     for (uint32_t layer = 0; layer < p->m->shape->layers; layer++)
         layer_run(p, layer);
     if (p->products_only) {
-        gemm(p, p->normed, &p->m->head, p->logits, p->rows);
+        pass_gemm(p, p->normed, &p->m->head, p->logits, p->rows);
         return;
     }
     double t = p->timed ? clock_s() : 0;
     struct gather_args gather = {DTYPE_F32, p->residual, p->sampled, 0,
                                  NULL,      p->last,     p->rows,    p->m->shape->hidden};
     must(p->b->api->ops->gather(p->b->stream, &gather), NULL);
-    t = lap(p, OP_GATHER, t);
-    norm(p, NULL, p->last, p->rows);
-    t = lap(p, OP_NORM, t);
-    gemm(p, p->normed, &p->m->head, p->logits, p->rows);
-    t = lap(p, OP_GEMM, t);
-    sample(p);
-    lap(p, OP_SAMPLE, t);
+    t = pass_lap(p, OP_GATHER, t);
+    pass_norm(p, NULL, p->last, p->rows);
+    t = pass_lap(p, OP_NORM, t);
+    pass_gemm(p, p->normed, &p->m->head, p->logits, p->rows);
+    t = pass_lap(p, OP_GEMM, t);
+    pass_sample(p);
+    pass_lap(p, OP_SAMPLE, t);
 }
 
-static float *floats(const struct bench *b, size_t n)
+static float *floats_make(const struct bench *b, size_t n)
 {
     float *x = device_alloc(b, n * sizeof *x);
     floats_fill(b, x, n, 1);
@@ -417,16 +418,16 @@ static struct pass pass_make(const struct bench *b, const struct loaded *m, uint
     const struct step_limits *l = &b->limits.step;
     struct pass p = {.b = b, .m = m, .rows = rows, .q_len = q_len, .tokens = rows * q_len};
     size_t t = p.tokens;
-    p.residual = floats(b, t * s->hidden);
-    p.delta = floats(b, t * s->hidden);
-    p.normed = floats(b, t * s->hidden);
-    p.qkv = floats(b, t * (s->heads + 2 * s->kv_heads) * s->dim);
-    p.attn = floats(b, t * s->heads * s->dim);
-    p.up = floats(b, t * 2 * s->ffn);
-    p.ffn = floats(b, t * s->ffn);
-    p.last = floats(b, (size_t)rows * s->hidden);
-    p.logits = floats(b, (size_t)rows * s->vocab);
-    p.angles = floats(b, (size_t)CONTEXT_MAX * s->dim);
+    p.residual = floats_make(b, t * s->hidden);
+    p.delta = floats_make(b, t * s->hidden);
+    p.normed = floats_make(b, t * s->hidden);
+    p.qkv = floats_make(b, t * (s->heads + 2 * s->kv_heads) * s->dim);
+    p.attn = floats_make(b, t * s->heads * s->dim);
+    p.up = floats_make(b, t * 2 * s->ffn);
+    p.ffn = floats_make(b, t * s->ffn);
+    p.last = floats_make(b, (size_t)rows * s->hidden);
+    p.logits = floats_make(b, (size_t)rows * s->vocab);
+    p.angles = floats_make(b, (size_t)CONTEXT_MAX * s->dim);
     p.position = device_alloc(b, t * sizeof *p.position);
     p.place = device_alloc(b, t * sizeof *p.place);
     p.table = device_alloc(b, (size_t)rows * l->blocks_max * sizeof *p.table);
@@ -472,7 +473,7 @@ static void products_report(const struct bench *b, const struct loaded *m)
         uint32_t q_len = counts[i] > 32 ? counts[i] : 1;
         struct pass p = pass_make(b, m, counts[i] / q_len, q_len, 0);
         p.products_only = true;
-        double seconds = median(b, pass_run, &p);
+        double seconds = median_time(b, pass_run, &p);
         double macs = (double)p.tokens * 0;
         for (uint32_t j = 0; j < m->shape->layers * PARTS; j++)
             macs += (double)m->weight[j].shape.n * m->weight[j].shape.k * p.tokens;
@@ -518,9 +519,9 @@ static void step_report(const struct bench *b, const struct loaded *m, uint32_t 
                         uint32_t q_len, uint32_t before)
 {
     struct pass p = pass_make(b, m, rows, q_len, before);
-    double whole = median(b, pass_run, &p);
+    double whole = median_time(b, pass_run, &p);
     p.products_only = true;
-    double products = median(b, pass_run, &p);
+    double products = median_time(b, pass_run, &p);
     p.products_only = false;
     printf("step    %-14s %-8s %s %3u tokens after a context of %5u  %8.2f ms, products alone "
            "%8.2f: %.2f times  %7.1f tokens/s\n",

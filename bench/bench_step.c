@@ -94,8 +94,8 @@ static double step_ms(struct bench *b)
     return now_ms() - start;
 }
 
-static void report(const char *what, uint32_t tokens, double *whole, double *products,
-                   uint32_t count)
+static void step_report(const char *what, uint32_t tokens, double *whole, double *products,
+                        uint32_t count)
 {
     double a = median(whole, count);
     double b = median(products, count);
@@ -123,7 +123,7 @@ static void shares_print(struct bench *b)
     printf("\n");
 }
 
-static void prefill(struct bench *b, uint32_t rows, uint32_t tokens)
+static void prefill_launch(struct bench *b, uint32_t rows, uint32_t tokens)
 {
     for (uint32_t row = 0; row < rows; row++) {
         batch_clear(b->batch, b->step++);
@@ -136,7 +136,7 @@ static void decode_bench(struct bench *b, uint32_t rows)
 {
     double whole[STEPS], products[STEPS];
     b->api.ops = b->all_ops;
-    prefill(b, rows, PROMPT);
+    prefill_launch(b, rows, PROMPT);
     for (uint32_t i = 0; i < 2 * STEPS; i++) {
         batch_clear(b->batch, b->step++);
         for (uint32_t row = 0; row < rows; row++)
@@ -146,7 +146,7 @@ static void decode_bench(struct bench *b, uint32_t rows)
     }
     char what[32];
     snprintf(what, sizeof what, "decode x %u", rows);
-    report(what, rows, whole, products, STEPS);
+    step_report(what, rows, whole, products, STEPS);
     shares_print(b);
 }
 
@@ -159,7 +159,7 @@ static void prefill_bench(struct bench *b)
         b->api.ops = i % 2 ? &b->products : b->all_ops;
         *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
     }
-    report("prefill 512", PREFILL, whole, products, STEPS);
+    step_report("prefill 512", PREFILL, whole, products, STEPS);
     shares_print(b);
 }
 

@@ -17,7 +17,7 @@ struct work {
     uint64_t token_count; // tokens of the last pass
 };
 
-static void encode(struct work *w, struct text text)
+static void text_encode(struct work *w, struct text text)
 {
     struct error err;
     uint32_t count = 0;
@@ -34,14 +34,14 @@ static void encode_lines(struct work *w, struct text text)
     while (text.bytes > 0) {
         const char *end = memchr(text.at, '\n', text.bytes);
         size_t bytes = end ? (size_t)(end + 1 - text.at) : text.bytes;
-        encode(w, text_span(text.at, bytes));
+        text_encode(w, text_span(text.at, bytes));
         text = text_span(text.at + bytes, text.bytes - bytes);
     }
 }
 
 // Runs passes over the text for some seconds. Returns the rate of the best pass in MB/s.
-static double measure(struct work *w, struct text text, double seconds,
-                      void (*pass)(struct work *, struct text))
+static double encode_measure(struct work *w, struct text text, double seconds,
+                             void (*pass)(struct work *, struct text))
 {
     double best = 0, start = clock_s();
     do {
@@ -73,9 +73,9 @@ int main(int argc, char **argv)
     w.t = t;
     w.token_max = tokenizer_bound(t, text.bytes);
     w.tokens = heap_alloc(w.token_max * sizeof *w.tokens);
-    double lines = measure(&w, text, seconds, encode_lines);
+    double lines = encode_measure(&w, text, seconds, encode_lines);
     uint64_t line_tokens = w.token_count;
-    double whole = measure(&w, text, seconds, encode);
+    double whole = encode_measure(&w, text, seconds, text_encode);
     printf("{\"open_seconds\":%.4f,\"bytes\":%zu,\"lines_mb_s\":%.2f,\"line_tokens\":%llu,"
            "\"whole_mb_s\":%.2f,\"whole_tokens\":%llu}\n",
            open_seconds, text.bytes, lines, (unsigned long long)line_tokens, whole,

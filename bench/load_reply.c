@@ -33,7 +33,7 @@ static uint64_t count_of(const json_t *object, const char *name)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static void piece(struct reply *r, const json_t *text, double now)
+static void reply_piece(struct reply *r, const json_t *text, double now)
 {
     size_t bytes = json_string_length(text);
     if (bytes == 0)
@@ -46,7 +46,7 @@ static void piece(struct reply *r, const json_t *text, double now)
     r->last_at = now;
 }
 
-static void usage(struct reply *r, const json_t *usage)
+static void reply_usage(struct reply *r, const json_t *usage)
 {
     static const char *const in[] = {"prompt_tokens", "input_tokens", "cache_read_input_tokens"};
     static const char *const out[] = {"completion_tokens", "output_tokens"};
@@ -58,30 +58,30 @@ static void usage(struct reply *r, const json_t *usage)
         r->tokens = json_object_get(usage, out[i]) ? count_of(usage, out[i]) : r->tokens;
 }
 
-static void event(struct reply *r, const json_t *data, double now)
+static void reply_event(struct reply *r, const json_t *data, double now)
 {
     if (json_object_get(data, "error"))
         r->failed = true;
     if (r->endpoint == ENDPOINT_CHAT) {
         const json_t *choice = json_array_get(json_object_get(data, "choices"), 0);
-        piece(r, json_object_get(json_object_get(choice, "delta"), "content"), now);
-        usage(r, json_object_get(data, "usage"));
+        reply_piece(r, json_object_get(json_object_get(choice, "delta"), "content"), now);
+        reply_usage(r, json_object_get(data, "usage"));
         return;
     }
     const char *type = json_string_value(json_object_get(data, "type"));
     if (!type)
         r->failed = true;
     else if (strcmp(type, "content_block_delta") == 0)
-        piece(r, json_object_get(json_object_get(data, "delta"), "text"), now);
+        reply_piece(r, json_object_get(json_object_get(data, "delta"), "text"), now);
     else if (strcmp(type, "message_start") == 0)
-        usage(r, json_object_get(json_object_get(data, "message"), "usage"));
+        reply_usage(r, json_object_get(json_object_get(data, "message"), "usage"));
     else if (strcmp(type, "message_delta") == 0)
-        usage(r, json_object_get(data, "usage"));
+        reply_usage(r, json_object_get(data, "usage"));
     else if (strcmp(type, "message_stop") == 0)
         r->complete = true;
 }
 
-static void line(struct reply *r, struct text text, double now)
+static void reply_line(struct reply *r, struct text text, double now)
 {
     static const struct text head = {"data: ", 6};
     if (text.bytes < head.bytes || memcmp(text.at, head.at, head.bytes) != 0)
@@ -93,7 +93,7 @@ static void line(struct reply *r, struct text text, double now)
     }
     json_t *data = NULL;
     if (json_parse(&data, text, NULL) == STATUS_OK)
-        event(r, data, now);
+        reply_event(r, data, now);
     else
         r->failed = true;
     json_decref(data);
@@ -107,7 +107,7 @@ bool reply_feed(struct reply *r, const char *at, size_t bytes, double now)
         if (!end)
             break;
         json_put_raw(&r->text, text_span(at, (size_t)(end - at)));
-        line(r, text_span(r->text.at, r->text.bytes), now);
+        reply_line(r, text_span(r->text.at, r->text.bytes), now);
         r->text.bytes = 0;
         bytes -= (size_t)(end + 1 - at);
         at = end + 1;
@@ -138,11 +138,11 @@ static bool whole_body(struct reply *r, const json_t *body, double now)
     if (r->endpoint == ENDPOINT_CHAT) {
         const json_t *choice = json_array_get(json_object_get(body, "choices"), 0);
         const json_t *text = json_object_get(json_object_get(choice, "message"), "content");
-        piece(r, text, now);
+        reply_piece(r, text, now);
         return json_is_string(text);
     }
     const json_t *content = json_object_get(body, "content");
-    piece(r, json_object_get(json_array_get(content, 0), "text"), now);
+    reply_piece(r, json_object_get(json_array_get(content, 0), "text"), now);
     return json_is_array(content);
 }
 
@@ -153,7 +153,7 @@ void reply_end(struct reply *r, double now)
     json_t *body = NULL;
     if (json_parse(&body, text_span(r->text.at, r->text.bytes), NULL) == STATUS_OK) {
         r->complete = whole_body(r, body, now);
-        usage(r, json_object_get(body, "usage"));
+        reply_usage(r, json_object_get(body, "usage"));
     }
     json_decref(body);
 }

@@ -63,7 +63,7 @@ static bool mooncake_line(struct trace *t, struct arrival *out, const char *line
     return good;
 }
 
-static uint32_t cut(uint32_t n, uint32_t max)
+static uint32_t tokens_cut(uint32_t n, uint32_t max)
 {
     return n < 1 ? 1 : max > 0 && n > max ? max : n;
 }
@@ -89,8 +89,8 @@ static enum status trace_lines(struct trace *t, FILE *file, char *line,
         a.at_s = (a.at_s - first) / o->rate_scale;
         if (a.at_s > o->seconds_max)
             break;
-        a.input_tokens = cut(a.input_tokens, o->input_max);
-        a.output_tokens = cut(a.output_tokens, o->output_max);
+        a.input_tokens = tokens_cut(a.input_tokens, o->input_max);
+        a.output_tokens = tokens_cut(a.output_tokens, o->output_max);
         trace_add(t, a);
     }
     if (t->count == 0)

@@ -53,7 +53,7 @@ void must(enum status status, const struct error *err)
     check(status == STATUS_OK, "%s", err->text);
 }
 
-static int order(const void *a, const void *b)
+static int doubles_order(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -62,7 +62,7 @@ static int order(const void *a, const void *b)
 
 double median(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof *values, order);
+    qsort(values, count, sizeof *values, doubles_order);
     return values[count / 2];
 }
 
@@ -157,7 +157,7 @@ void bench_close(struct bench *b)
     b->api.close(b->device);
 }
 
-static void launch(struct bench *b)
+static void step_launch(struct bench *b)
 {
     struct error err;
     must(model_launch(b->model, b->batch, &err), &err);
@@ -174,7 +174,7 @@ void bench_collect(struct bench *b)
 }
 
 // Admits a row: blocks first, first + 1, ... are its sequence from the start.
-static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks)
+static void row_admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks)
 {
     struct batch *batch = b->batch;
     for (uint32_t i = 0; i < blocks; i++)
@@ -219,9 +219,9 @@ static void blocks_fill(struct bench *b, const struct step_shape *shape)
     double start = now_ms();
     for (; at + each <= f->block_count && now_ms() - start < FILL_MS; at += each) {
         batch_clear(b->batch, b->step++);
-        admit(b, 0, at, each);
+        row_admit(b, 0, at, each);
         row_add(b, 0, shape->tokens_max, shape->tokens_max, false);
-        launch(b);
+        step_launch(b);
         bench_collect(b);
     }
     printf("{\"filled_blocks\":%u,\"blocks\":%u,\"ms\":%.0f}\n", at, f->block_count,
@@ -239,10 +239,10 @@ void decodes_admit(struct bench *b, const struct step_case *c)
         for (; row < c->decodes && b->batch->new_sequence_count < limits->new_sequences_max &&
                b->batch->change_count + each <= limits->changes_max;
              row++) {
-            admit(b, row, b->share_blocks ? 0 : row * each, each);
+            row_admit(b, row, b->share_blocks ? 0 : row * each, each);
             row_add(b, row, 1, c->context, false);
         }
-        launch(b);
+        step_launch(b);
         bench_collect(b);
     }
 }
@@ -255,10 +255,10 @@ void generator_step(struct bench *b, const struct step_case *c, uint32_t index)
     for (uint32_t row = 0; row < c->decodes; row++)
         row_add(b, row, 1, c->context + 1 + index, true);
     for (uint32_t i = 0; i < c->prefills; i++) {
-        admit(b, c->decodes + i, taken + i * each, each);
+        row_admit(b, c->decodes + i, taken + i * each, each);
         row_add(b, c->decodes + i, c->length, c->length, false);
     }
-    launch(b);
+    step_launch(b);
 }
 
 // Returns the median milliseconds from one result to the next; the next step is launched before a
@@ -296,7 +296,7 @@ static double encoder_pass(struct bench *b, const struct step_case *c)
         batch_clear(b->batch, b->step++);
         for (uint32_t row = 0; row < most && at < c->prefills; row++, at++)
             row_add(b, row, c->length, c->length, false);
-        launch(b);
+        step_launch(b);
         if (++flying > f->steps_in_flight) {
             bench_collect(b);
             flying--;
@@ -353,7 +353,7 @@ static void case_print(const struct bench *b, const struct step_shape *s,
     fflush(stdout);
 }
 
-static struct step_case scaled(const struct step_case *c, const struct step_shape *s)
+static struct step_case case_scaled(const struct step_case *c, const struct step_shape *s)
 {
     struct step_case out = *c;
     out.decodes = (c->decodes + s->fewer_rows - 1) / s->fewer_rows;
@@ -370,7 +370,7 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
                                   : sizeof generator_cases / sizeof generator_cases[0];
     uint32_t blocks = 0;
     for (size_t i = 0; i < count; i++) {
-        struct step_case c = scaled(&cases[i], shape);
+        struct step_case c = case_scaled(&cases[i], shape);
         uint32_t need = c.decodes * blocks_of(c.context + SPARE) + c.prefills * blocks_of(c.length);
         blocks = need > blocks ? need : blocks;
     }
@@ -389,7 +389,7 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     if (!shape->encoder)
         blocks_fill(b, shape);
     for (size_t i = 0; i < count; i++) {
-        struct step_case c = scaled(&cases[i], shape);
+        struct step_case c = case_scaled(&cases[i], shape);
         case_print(b, shape, args, &c,
                    shape->encoder ? encoder_case(b, &c) : generator_case(b, &c));
     }
