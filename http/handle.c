@@ -138,7 +138,7 @@ static void preflight_answer(struct exchange *x, const h2o_req_t *req)
     struct text names = text_trim(header_of(req, "access-control-request-headers"));
     if (!x->response.origin.at || header_of(req, "access-control-request-method").bytes == 0)
         return;
-    exchange_header(x, "access-control-allow-methods", text_of("GET, POST, OPTIONS"));
+    exchange_header(x, "access-control-allow-methods", text_of("GET, POST, DELETE, OPTIONS"));
     exchange_header(x, "access-control-max-age", text_of("600"));
     if (cors_names_are_fine(names))
         exchange_header(x, "access-control-allow-headers", names);

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/utf8.h"
+#include "http/api/fields.h"
 #include "http/ids.h"
 
 enum { HEAD_PENDING = 64 }; // a call's id and name count as this many pending bytes
@@ -92,10 +93,14 @@ static void call_add(struct answer_parts *a, const struct reply_event *event)
     }
     a->calls = calls;
     bool streamed = json_object_getn(a->streamed_tools, event->text.at, event->text.bytes) != NULL;
-    struct answer_call call = {.id = id_of(a, event),
+    bool custom = json_object_getn(a->custom_tools, event->text.at, event->text.bytes) != NULL;
+    struct text space = json_text(json_object_getn(a->spaces, event->text.at, event->text.bytes));
+    struct answer_call call = {.space = space.at ? arena_copy(a->arena, space) : space,
+                               .id = id_of(a, event),
                                .name = arena_copy(a->arena, event->text),
-                               .deferred = a->defer_calls && !streamed};
-    if (!call.id.at || !call.name.at)
+                               .custom = custom,
+                               .deferred = custom || (a->defer_calls && !streamed)};
+    if (!call.id.at || !call.name.at || (space.at && !call.space.at))
         a->arena_full = true;
     else
         a->calls[a->call_count++] = call;
@@ -178,6 +183,26 @@ bool answer_cut(struct answer_parts *a)
     run_last(a)->bytes = call->arguments.bytes;
     json_buffer_free(&object);
     return true;
+}
+
+bool answer_unwrap(struct answer_parts *a, bool cut)
+{
+    struct answer_call *call = answer_deferred_call(a);
+    json_t *object = NULL;
+    struct error err;
+    if (!call || !call->custom || a->arena_full)
+        return true;
+    struct text arguments = text_span(call->arguments.at, call->arguments.bytes);
+    bool parsed = json_parse(&object, arguments, &err) == STATUS_OK;
+    const json_t *input = parsed ? json_object_get(object, ANSWER_CUSTOM_INPUT) : NULL;
+    bool found = json_is_string(input) || cut;
+    if (found) {
+        call->arguments.bytes = 0;
+        text_add(a, &call->arguments, json_text(input));
+        run_last(a)->bytes = call->arguments.bytes;
+    }
+    json_decref(object);
+    return found;
 }
 
 size_t answer_break(struct answer_parts *a, struct arena_text *text)

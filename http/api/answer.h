@@ -91,11 +91,16 @@ enum {
     ANSWER_BEGUN_MAX = 64 * 1024 // bytes of an open call's arguments in the continued message
 };
 
+// The member of a custom tool's arguments that is its input.
+#define ANSWER_CUSTOM_INPUT "input"
+
 struct answer_call {
+    struct text space;    // namespace at the beginning of the name (spaces); at is NULL: none
     struct text id, name; // id: generated here, or the model's if its dialect needs that form
     struct arena_text arguments; // JSON text; a stream empties it when all pending runs are written
     size_t written;              // bytes of `arguments` that a stream has written
     bool begun;                  // true if a stream has written id and name
+    bool custom;                 // true if it is of a tool in custom_tools
     bool deferred; // true if output is deferred until the call is complete; false: streamed
     bool closed;
     bool complete; // true if the arguments are a complete JSON object
@@ -136,7 +141,11 @@ struct answer_parts {
     bool arena_full;          // true if the arena was full: the answer is not usable
     bool defer_calls; // true if calls are deferred until complete, except those of `streamed_tools`
     const json_t *streamed_tools; // object keyed by the names of tools with streamed input, or NULL
-    struct answer_run *runs;      // [run_count]; a stream has written those before run_next
+    // Object keyed by the names of custom tools, or NULL. Their calls are deferred, and their
+    // arguments are the text of one string instead of JSON.
+    const json_t *custom_tools;
+    const json_t *spaces;    // object from names "space__name" to "space", or NULL
+    struct answer_run *runs; // [run_count]; a stream has written those before run_next
     uint32_t run_count, run_next;
     size_t run_max;
     size_t text_written, reasoning_written; // bytes that a stream has written
@@ -169,6 +178,10 @@ struct answer_call *answer_deferred_call(const struct answer_parts *a);
 // returns its bytes.
 bool answer_cut(struct answer_parts *a);
 size_t answer_break(struct answer_parts *a, struct arena_text *text);
+// Replaces the arguments of a deferred custom call, a JSON object, by the text of its string.
+// Returns false if they have no such string; cut: then the text is empty, because a limit cut it.
+// Does nothing for other calls.
+bool answer_unwrap(struct answer_parts *a, bool cut);
 
 // For streams. `text` is the choice's visible text since it was last emptied.
 size_t answer_pending(const struct answer_parts *a); // bytes that can be written now

@@ -36,6 +36,8 @@ bool choice_open(struct choice *c, const struct choice_options *o)
     c->answer.id_prefix = o->call_ids;
     c->answer.defer_calls = o->defer_calls;
     c->answer.streamed_tools = o->streamed_tools;
+    c->answer.custom_tools = o->custom_tools;
+    c->answer.spaces = o->spaces;
     if (o->reads_reply)
         answer_open(&c->answer, &o->reply, o->continued);
     c->generated_bytes = c->answer.continued_bytes;
@@ -86,12 +88,15 @@ static bool call_is_cut(const struct choice *c)
     return c->finish == FINISH_LENGTH || c->finish == FINISH_CONTEXT;
 }
 
-static void call_end(struct choice *c, const struct reply_event *event)
+static void call_end(struct choice *c, struct reply_event event)
 {
-    bool broken = !event->complete && !c->answer.arena_full && answer_deferred_call(&c->answer);
-    if (broken && !(call_is_cut(c) && answer_cut(&c->answer)))
+    bool deferred = !c->answer.arena_full && answer_deferred_call(&c->answer);
+    bool sound = event.complete || (call_is_cut(c) && deferred && answer_cut(&c->answer));
+    if (deferred && !(sound && answer_unwrap(&c->answer, !event.complete))) {
         c->visible_bytes += answer_break(&c->answer, &c->text);
-    answer_handle(&c->answer, event);
+        event.complete = false;
+    }
+    answer_handle(&c->answer, &event);
 }
 
 static void reply_event_handle(struct choice *c, const struct choice_options *o,
@@ -112,7 +117,7 @@ static void reply_event_handle(struct choice *c, const struct choice_options *o,
     if (c->scan.found || event.kind == REPLY_TEXT)
         return;
     if (event.kind == REPLY_CALL_END)
-        call_end(c, &event);
+        call_end(c, event);
     else
         answer_handle(&c->answer, &event);
 }

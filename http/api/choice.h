@@ -67,6 +67,8 @@ struct choice_options {
     bool reads_reply; // true if the reply parser takes reasoning and calls out of the text
     bool defer_calls; // see struct answer_parts
     const json_t *streamed_tools; // see struct answer_parts
+    const json_t *custom_tools;   // see struct answer_parts
+    const json_t *spaces;         // see struct answer_parts
     bool one_call;                // true if the answer ends after its first call
     bool hides_reasoning;    // true if reasoning is not sent to the client; its tokens still count
     struct reply_args reply; // of every choice's parser; `formed` is used even without a parser

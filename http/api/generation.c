@@ -42,8 +42,12 @@ static void generation_close(struct generation *g)
         answer_close(g->options.continued);
     json_decref(g->tools.converted);
     json_decref(g->tools.streamed);
+    json_decref(g->tools.loaded);
+    json_decref(g->tools.custom);
+    json_decref(g->tools.spaces);
     json_decref(g->tools.choice.allowed);
     g->tools.converted = g->tools.streamed = g->tools.choice.allowed = NULL;
+    g->tools.loaded = g->tools.custom = g->tools.spaces = NULL;
     constraints_release(g);
 }
 

@@ -126,10 +126,8 @@ static bool thinking_type_read(struct generation *g, const json_t *thinking)
     struct text type = json_text(json_member(thinking, "type"));
     bool thinks = thinking_is_supported(g->call.model);
     fields_require_type(f, "thinking");
-    if (text_is(type, "enabled") && !thinks)
-        fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "thinking", "is not supported by this model");
-    else if (!text_is(type, "enabled") && !text_is(type, "adaptive") &&
-             !text_is(type, "disabled") && !text_is(type, "between_tools"))
+    if (!text_is(type, "enabled") && !text_is(type, "adaptive") && !text_is(type, "disabled") &&
+        !text_is(type, "between_tools"))
         fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
                     "must be 'enabled', 'disabled', 'adaptive' or 'between_tools'");
     return thinks && (text_is(type, "enabled") || text_is(type, "adaptive"));

@@ -18,7 +18,7 @@ static const struct field_rule tool_rows[] = {
     FIELD_TYPED("eager_input_streaming", "b"),
     FIELD_HARMLESS("input_examples", "a"),
     FIELD_HARMLESS("allowed_callers", "a"),
-    FIELD_NOT_SERVED("defer_loading", "b", "[false]"),
+    FIELD_TYPED("defer_loading", "b"),
 };
 static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
 
@@ -50,6 +50,49 @@ static json_t *schema_of(struct fields *f, const json_t *schema, const char *pat
     return typed;
 }
 
+// Adds the names of the tools that the content refers to, also inside of tool results.
+static void references_add(struct fields *f, const json_t *content, json_t *names)
+{
+    size_t count = json_is_array(content) ? json_array_size(content) : 0;
+    for (size_t i = 0; i < count && fields_spend(f, 1); i++) {
+        const json_t *block = json_array_get(content, i);
+        struct text type = json_text(json_member(block, "type"));
+        struct text name = json_text(json_member(block, "tool_name"));
+        if (text_is(type, "tool_reference") && name.at)
+            json_object_setn_new(names, name.at, name.bytes, json_true());
+        else if (text_is(type, "tool_result"))
+            references_add(f, json_member(block, "content"), names);
+    }
+}
+
+// Sets g->tools.loaded to the names of the tools that tool_reference blocks and tool_choice name.
+// Does nothing if no tool is deferred.
+static void references_read(struct generation *g)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *tools = fields_get(f, "tools"), *messages = fields_get(f, "messages");
+    struct text chosen = json_text(json_member(fields_get(f, "tool_choice"), "name"));
+    size_t count = json_is_array(messages) ? json_array_size(messages) : 0;
+    bool deferred = false;
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        deferred |= json_is_true(json_member(json_array_get(tools, i), "defer_loading"));
+    if (!deferred)
+        return;
+    g->tools.loaded = json_object();
+    for (size_t i = 0; i < count; i++)
+        references_add(f, json_member(json_array_get(messages, i), "content"), g->tools.loaded);
+    if (chosen.at)
+        json_object_setn_new(g->tools.loaded, chosen.at, chosen.bytes, json_true());
+}
+
+// Returns true if the tool stays out of the prompt because nothing names it yet.
+static bool is_deferred(const struct generation *g, const json_t *tool)
+{
+    struct text name = json_text(json_member(tool, "name"));
+    return json_is_true(json_member(tool, "defer_loading")) &&
+           !json_object_getn(g->tools.loaded, name.at, name.bytes);
+}
+
 static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t *names,
                       json_t *out)
 {
@@ -65,7 +108,11 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
                     MESSAGES_NAME_MAX, names);
     json_t *schema =
         schema_of(f, json_member(tool, "input_schema"), fields_path(f, "%s.input_schema", path.at));
-    if (!f->failed && json_is_true(json_member(tool, "eager_input_streaming"))) {
+    if (f->failed || is_deferred(g, tool)) {
+        json_decref(schema);
+        return;
+    }
+    if (json_is_true(json_member(tool, "eager_input_streaming"))) {
         g->tools.streamed = g->tools.streamed ? g->tools.streamed : json_object();
         json_object_set_new(g->tools.streamed, json_string_value(json_member(tool, "name")),
                             json_true());
@@ -102,6 +149,7 @@ void messages_tools_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     const json_t *choice = fields_get(f, "tool_choice");
+    references_read(g);
     json_t *names = json_object(), *converted = tools_convert(g, names, tool_read);
     choice_read(f, names, &g->tools.choice);
     bool called = !g->tools.choice.hidden && json_array_size(converted) > 0 && !f->failed;

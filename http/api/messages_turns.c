@@ -35,6 +35,7 @@ static const struct field_rule block_rows[] = {
     FIELD_READ_BY("id"),
     FIELD_READ_BY("name"),
     FIELD_READ_BY("input"),
+    FIELD_READ_BY("tool_name"),
     FIELD_TYPED("is_error", "b"),
     FIELD_HARMLESS("signature", "s"),
     FIELD_HARMLESS("data", "s"),
@@ -60,6 +61,18 @@ static struct text block_type(struct fields *f, const json_t *block, const char 
     return type;
 }
 
+// Appends the text of a tool_reference block; messages_tools.c loads the tool that it names.
+static void reference_put(struct json_buffer *out, struct fields *f, const json_t *block,
+                          const char *path)
+{
+    struct text name = fields_member_string(f, block, path, "tool_name");
+    if (f->failed)
+        return;
+    json_put_literal(out, "The tool ");
+    json_put_raw(out, name);
+    json_put_literal(out, " is now available.");
+}
+
 // Appends the content of a tool result: absent, a string, or text blocks joined by newlines.
 static void result_content(struct json_buffer *out, struct fields *f, const json_t *content,
                            const char *path)
@@ -79,13 +92,17 @@ static void result_content(struct json_buffer *out, struct fields *f, const json
     {
         const char *here = fields_path(f, "%s[%zu]", base.at, i);
         struct text type = block_type(f, block, here);
-        if (type.at && !text_is(type, "text"))
+        bool reference = text_is(type, "tool_reference");
+        if (type.at && !reference && !text_is(type, "text"))
             refuse_type(f, here, type);
         if (f->failed)
             return;
         if (i > 0)
             json_put_literal(out, "\n");
-        json_put_raw(out, fields_member_string(f, block, here, "text"));
+        if (reference)
+            reference_put(out, f, block, here);
+        else
+            json_put_raw(out, fields_member_string(f, block, here, "text"));
     }
 }
 
@@ -139,6 +156,8 @@ static void block_read(struct message *t, const json_t *block, const char *path)
         assistant_block(t, block, type, path);
     else if (text_is(type, "text"))
         json_put_raw(&t->text, fields_member_string(t->fields, block, path, "text"));
+    else if (text_is(type, "tool_reference"))
+        reference_put(&t->text, t->fields, block, path);
     else if (t->role == ROLE_USER && text_is(type, "tool_result"))
         result_read(t, block, path);
     else

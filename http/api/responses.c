@@ -8,6 +8,8 @@
 #include "http/api/tools.h"
 #include "http/api/conversation.h"
 
+#include <string.h>
+
 // Limits of the request's fields that an answer repeats. Three events of a stream repeat them as
 // well, and they stay in memory while a client reads slowly.
 enum {
@@ -178,9 +180,25 @@ static void value_repeat(struct repetition *r, const json_t *value, bool large, 
     }
 }
 
+// Writes a tool of another type than 'function' unchanged, or only its type if it is too large.
+static void other_tool_repeat(struct repetition *r, const json_t *tool)
+{
+    size_t before = r->out.bytes;
+    value_repeat(r, tool, true, "");
+    if (r->out.bytes > before)
+        return;
+    json_put_literal(&r->out, "{\"type\":");
+    value_repeat(r, json_member(tool, "type"), false, "\"\"");
+    json_put_literal(&r->out, "}");
+}
+
 // Writes a tool with the members that the API's clients expect.
 static void tool_repeat(struct repetition *r, const json_t *tool)
 {
+    if (!text_is(json_text(json_member(tool, "type")), "function")) {
+        other_tool_repeat(r, tool);
+        return;
+    }
     json_put_literal(&r->out, "{\"type\":\"function\",\"name\":");
     value_repeat(r, json_member(tool, "name"), false, "\"\"");
     json_put_literal(&r->out, ",\"description\":");
@@ -323,6 +341,21 @@ static void stored_request(struct exchange *x)
     exchange_fail(x, &failure);
 }
 
+// POST knows only /v1/responses/{id}/cancel. Others, such as /v1/responses/compact, are actions
+// that are not served, and clients must not read their error as one about a response.
+static void action_request(struct exchange *x)
+{
+    static const char cancel[] = "/cancel";
+    struct text rest = exchange_info(x)->path_rest;
+    size_t bytes = sizeof cancel - 1;
+    struct http_failure failure = {.error = HTTP_UNKNOWN_URL,
+                                   .message = text_of("Unknown request URL.")};
+    if (rest.bytes > bytes && memcmp(rest.at + rest.bytes - bytes, cancel, bytes) == 0)
+        stored_request(x);
+    else
+        exchange_fail(x, &failure);
+}
+
 const struct route responses_routes[] = {
     JSON_ROUTE("/v1/responses", SHAPE_OPENAI, ROUTE_BEARER, BODY_INLINE_BYTES_MAX,
                .on_prepare = responses_prepare, .on_request = responses_request,
@@ -340,6 +373,6 @@ const struct route responses_routes[] = {
     {.method = "POST",
      .path = "/v1/responses/",
      .flags = ROUTE_BEARER,
-     .on_request = stored_request},
+     .on_request = action_request},
     {.path = NULL},
 };

@@ -3,13 +3,18 @@
 // Error paths refer to the request: input[2].content[0].type.
 #include "http/api/fields.h"
 #include "http/api/conversation.h"
+#include "http/api/tools.h"
+
+#include "base/json_keys.h"
+
+#include <string.h>
 
 struct item_reader {
     struct conversation *conversation;
     struct fields *fields;
     // The present assistant message, collected item by item.
     struct json_buffer text, reasoning;
-    json_t *calls;    // function_call items (borrowed), in order
+    json_t *calls;    // function_call and custom_tool_call items (borrowed), in order
     bool has_message; // true if it includes a message item
 };
 
@@ -19,6 +24,7 @@ static const struct field_rule item_rows[] = {
     FIELD_READ_BY("content"),      FIELD_READ_BY("call_id"),
     FIELD_READ_BY("name"),         FIELD_READ_BY("arguments"),
     FIELD_READ_BY("output"),       FIELD_READ_BY("summary"),
+    FIELD_READ_BY("namespace"),    FIELD_READ_BY("input"),
     FIELD_HARMLESS("id", "s"),     FIELD_HARMLESS("status", "s"),
     FIELD_HARMLESS("phase", "s"),  FIELD_HARMLESS("encrypted_content", "s"),
     FIELD_HARMLESS("caller", "o"), FIELD_HARMLESS("cache_control", "o"),
@@ -36,6 +42,28 @@ static const struct part_kind output_parts[] = {{"output_text", "text"},
 static const struct part_kind reasoning_parts[] = {{"reasoning_text", "text"}, {NULL, NULL}};
 static const struct part_kind summary_parts[] = {{"summary_text", "text"}, {NULL, NULL}};
 
+static bool text_ends(struct text t, const char *ending)
+{
+    size_t bytes = strlen(ending);
+    return t.bytes >= bytes && memcmp(t.at + t.bytes - bytes, ending, bytes) == 0;
+}
+
+// Adds a call to the message. The input of a custom tool is a member of its arguments.
+static void call_add(struct item_reader *t, json_t *message, const json_t *item)
+{
+    const json_t *input = json_member(item, "input");
+    json_t *arguments = input ? json_pack("{sO}", ANSWER_CUSTOM_INPUT, input) : NULL;
+    struct text space = json_text(json_member(item, "namespace"));
+    struct tool_call call = {
+        .id = json_text(json_member(item, "call_id")),
+        .name = responses_flat_name(t->fields->arena, space, json_text(json_member(item, "name"))),
+        .arguments = arguments,
+        .arguments_text = json_text(json_member(item, "arguments")),
+    };
+    conversation_add_call(t->conversation, message, &call);
+    json_decref(arguments);
+}
+
 // Adds the assistant message that was collected. Reasoning alone is dropped.
 static void assistant_end(struct item_reader *t)
 {
@@ -49,13 +77,7 @@ static void assistant_end(struct item_reader *t)
                                 json_string_of(json_buffer_text(&t->reasoning)));
         json_array_foreach(t->calls, i, call)
         {
-            const json_t *arguments = json_object_get(call, "arguments");
-            conversation_add_call(t->conversation, message,
-                                  &(struct tool_call){
-                                      .id = json_text(json_object_get(call, "call_id")),
-                                      .name = json_text(json_object_get(call, "name")),
-                                      .arguments_text = json_text(arguments),
-                                  });
+            call_add(t, message, call);
         }
     }
     t->text.bytes = t->reasoning.bytes = 0;
@@ -107,14 +129,20 @@ static void message_read(struct item_reader *t, const json_t *item, const char *
     json_buffer_free(&content);
 }
 
-static void call_read(struct item_reader *t, const json_t *item, const char *path)
+// arguments: the member with the arguments of a function, or with the input of a custom tool.
+static void call_read(struct item_reader *t, const json_t *item, const char *arguments,
+                      const char *path)
 {
     struct field_path base = fields_path_keep(path);
+    const json_t *space = json_member(item, "namespace");
+    if (space && !json_is_string(space))
+        fields_fail(t->fields, HTTP_INVALID_TYPE, fields_path(t->fields, "%s.namespace", base.at),
+                    "must be a string");
     struct text id = fields_member_string(t->fields, item, path, "call_id");
     conversation_check_id(t->conversation, t->fields, id,
                           fields_path(t->fields, "%s.call_id", base.at));
     (void)fields_member_string(t->fields, item, path, "name");
-    (void)fields_member_string(t->fields, item, path, "arguments");
+    (void)fields_member_string(t->fields, item, path, arguments);
     if (!t->fields->failed)
         json_array_append(t->calls, (json_t *)item); // only read
 }
@@ -150,6 +178,45 @@ static void reasoning_read(struct item_reader *t, const json_t *item, const char
                  from == content ? reasoning_parts : summary_parts);
 }
 
+// Returns true if only OpenAI's servers write items of this type: calls of hosted tools and their
+// results.
+static bool type_is_hosted(struct text type)
+{
+    static const char *const endings[] = {"_call", "_output", "_list_tools", "_approval_request",
+                                          "_approval_response"};
+    bool ends = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        ends = ends || text_ends(type, endings[i]);
+    return ends && responses_type_is_hosted(type);
+}
+
+// Reads an item of a hosted tool as text: the model has no such tool, so the item is no call that a
+// template could render. Images, which are base64, are left out.
+static void hosted_read(struct item_reader *t, const json_t *item, struct text type)
+{
+    static const char *const left_out[] = {"id", "status", "call_id", "encrypted_content"};
+    bool image = text_is(type, "image_generation_call") || text_is(type, "computer_call_output");
+    json_t *shown = json_object_copied(item);
+    struct json_buffer text = {0};
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        json_object_del(shown, left_out[i]);
+    if (image) {
+        json_object_del(shown, "result");
+        json_object_del(shown, "output");
+    }
+    json_put_value(&text, shown);
+    (void)fields_spend(t->fields, text.bytes);
+    if (text_ends(type, "_output") || text_ends(type, "_response")) {
+        assistant_end(t);
+        conversation_add(t->conversation, "user", json_buffer_text(&text));
+    } else {
+        t->has_message = true;
+        conversation_line(&t->text, json_buffer_text(&text));
+    }
+    json_buffer_free(&text);
+    json_decref(shown);
+}
+
 static void item_read(struct item_reader *t, const json_t *item, const char *path)
 {
     struct fields *f = t->fields;
@@ -168,18 +235,22 @@ static void item_read(struct item_reader *t, const json_t *item, const char *pat
     if (text_is(name, "message"))
         message_read(t, item, base.at);
     else if (text_is(name, "function_call"))
-        call_read(t, item, base.at);
-    else if (text_is(name, "function_call_output"))
+        call_read(t, item, "arguments", base.at);
+    else if (text_is(name, "custom_tool_call"))
+        call_read(t, item, ANSWER_CUSTOM_INPUT, base.at);
+    else if (text_is(name, "function_call_output") || text_is(name, "custom_tool_call_output"))
         result_read(t, item, base.at);
     else if (text_is(name, "reasoning"))
         reasoning_read(t, item, base.at);
+    else if (type_is_hosted(name))
+        hosted_read(t, item, name);
     else if (text_is(name, "item_reference"))
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", base.at),
                     "is 'item_reference', but no item is stored here: send the item itself");
     else
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", base.at),
-                    "must be 'message', 'function_call', 'function_call_output' or 'reasoning', "
-                    "got '%.*s'",
+                    "must be 'message', 'function_call', 'custom_tool_call', one of these with "
+                    "'_output', or 'reasoning', got '%.*s'",
                     (int)shown.bytes, shown.at);
 }
 

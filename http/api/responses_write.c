@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "http/ids.h"
 
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -34,17 +35,36 @@ static const struct answer_call *call_of(const struct responses *r, const struct
     return &r->g.choices->answer.calls[item->call - 1];
 }
 
+// Returns true if the item is the call of a custom tool: its text is the input, not JSON.
+static bool is_custom(const struct responses *r, const struct output_item *item)
+{
+    return item->kind == ITEM_CALL && call_of(r, item)->custom;
+}
+
+// Writes the name of a call; if the tool is in a namespace, both names as the request has them.
+static void name_put(const struct responses *r, const struct output_item *item,
+                     struct json_buffer *out)
+{
+    struct text name = call_of(r, item)->name, space = call_of(r, item)->space;
+    size_t before = space.at ? space.bytes + strlen("__") : 0;
+    json_put_member(out, ",\"name\":", text_span(name.at + before, name.bytes - before));
+    if (space.at)
+        json_put_member(out, ",\"namespace\":", space);
+}
+
 static void item_head_put(const struct responses *r, const struct output_item *item,
                           const char *status, struct json_buffer *out)
 {
     static const char *const types[] = {
         [ITEM_MESSAGE] = "message", [ITEM_REASONING] = "reasoning", [ITEM_CALL] = "function_call"};
     json_put_member(out, "{\"id\":", item->id);
-    json_put_format(out, ",\"type\":\"%s\",\"status\":\"%s\",", types[item->kind], status);
+    bool custom = is_custom(r, item);
+    json_put_format(out, ",\"type\":\"%s\",\"status\":\"%s\",",
+                    custom ? "custom_tool_call" : types[item->kind], status);
     if (item->kind == ITEM_CALL) {
         json_put_member(out, "\"call_id\":", call_of(r, item)->id);
-        json_put_member(out, ",\"name\":", call_of(r, item)->name);
-        json_put_literal(out, ",\"arguments\":\"");
+        name_put(r, item, out);
+        json_put_literal(out, custom ? ",\"input\":\"" : ",\"arguments\":\"");
     } else {
         json_put_literal(out, item->kind == ITEM_MESSAGE
                                   ? "\"role\":\"assistant\",\"content\":["
@@ -130,7 +150,8 @@ static void item_delta_put(struct responses *r, struct text text, uint32_t from,
         [ITEM_CALL] = "response.function_call_arguments.delta",
     };
     const struct output_item *item = last_item(&r->items);
-    part_event_begin(r, names[item->kind], out);
+    part_event_begin(
+        r, is_custom(r, item) ? "response.custom_tool_call_input.delta" : names[item->kind], out);
     json_put_member(out, ",\"delta\":", text);
     if (item->kind == ITEM_MESSAGE) {
         json_put_literal(out, ",\"logprobs\":[");
@@ -152,8 +173,12 @@ static void closing_head_put(struct responses *r, const struct output_item *item
     };
     const struct closing_cursor *c = &r->items.cursor;
     if (c->event == CLOSING_TEXT) {
-        part_event_begin(r, text_names[item->kind], out);
-        json_put_literal(out, item->kind == ITEM_CALL ? ",\"arguments\":\"" : ",\"text\":\"");
+        bool custom = is_custom(r, item);
+        part_event_begin(
+            r, custom ? "response.custom_tool_call_input.done" : text_names[item->kind], out);
+        json_put_literal(out, custom                    ? ",\"input\":\""
+                              : item->kind == ITEM_CALL ? ",\"arguments\":\""
+                                                        : ",\"text\":\"");
         return;
     }
     if (c->event == CLOSING_PART) {
@@ -179,8 +204,8 @@ static void closing_tail_put(const struct responses *r, const struct output_item
         part_tail_put(item, out);
     else if (c->event != CLOSING_TEXT)
         item_tail_put(item, out);
-    else if (item->kind == ITEM_CALL)
-        json_put_member(out, ",\"name\":", call_of(r, item)->name);
+    else if (item->kind == ITEM_CALL && !is_custom(r, item)) // a custom call's event has no name
+        name_put(r, item, out);
     else if (item->kind == ITEM_MESSAGE)
         json_put_literal(out, "]");
     if (c->event != CLOSING_RESPONSE)
@@ -281,7 +306,8 @@ static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
         [ITEM_MESSAGE] = "msg_", [ITEM_REASONING] = "rs_", [ITEM_CALL] = "fc_"};
     struct item_writer *w = &r->items;
     struct arena *arena = exchange_arena(r->g.call.exchange);
-    struct text id = id_make(arena, prefixes[kind]);
+    bool custom = kind == ITEM_CALL && r->g.choices->answer.calls[call - 1].custom;
+    struct text id = id_make(arena, custom ? "ctc_" : prefixes[kind]);
     struct output_item *items =
         id.at ? arena_extend(arena, w->items, w->item_count, &w->item_max, sizeof *items) : NULL;
     if (!items) {

@@ -149,8 +149,11 @@ static void budgets_read(struct generation *g)
                                         "thinking_budget"};
     const struct fields *f = &g->call.fields;
     budget_read(g, json_member(fields_get(f, "reasoning"), "max_tokens"), "reasoning.max_tokens");
-    budget_read(g, json_member(fields_get(f, "thinking"), "budget_tokens"),
-                "thinking.budget_tokens");
+    const json_t *type = json_member(fields_get(f, "thinking"), "type");
+    // `enabled` and `adaptive` are ignored if the model cannot think, and so is their budget
+    if (!type || thinking_is_supported(g->call.model))
+        budget_read(g, json_member(fields_get(f, "thinking"), "budget_tokens"),
+                    "thinking.budget_tokens");
     for (size_t i = sizeof names / sizeof *names; i-- > 0;)
         budget_read(g, fields_get(f, names[i]), names[i]);
     if (!g->thinking.budget.limited && g->thinking.budget.path)
@@ -163,13 +166,14 @@ static void openai_read(struct generation *g)
     const json_t *reasoning = fields_get(f, "reasoning");
     const json_t *enabled = json_member(reasoning, "enabled");
     struct text type = json_text(json_member(fields_get(f, "thinking"), "type"));
-    bool on = text_is(type, "enabled");
+    // agents send `enabled` to every model
+    bool on = text_is(type, "enabled"), supported = thinking_is_supported(g->call.model);
     if (type.at && !on && !text_is(type, "adaptive") && !text_is(type, "disabled"))
         fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
                     "must be 'enabled', 'adaptive' or 'disabled'");
-    else if (type.at && !text_is(type, "adaptive"))
+    else if (text_is(type, "disabled") || (on && supported))
         thinking_set(g, on, "thinking.type");
-    else if (type.at && thinking_is_supported(g->call.model)) // 'adaptive': the model decides
+    else if (type.at && supported) // 'adaptive': the model decides
         switch_put(g, true);
     if (enabled)
         thinking_set(g, json_is_true(enabled), "reasoning.enabled");

@@ -26,10 +26,8 @@ static const struct field_rule choice_rows[] = {
 static const struct field_rules choice_rules = FIELD_RULES(choice_rows, NULL);
 
 static const struct field_rule flat_rows[] = {
-    FIELD_READ_BY("type"),
-    FIELD_READ_BY("name"),
-    FIELD_READ_BY("mode"),
-    FIELD_READ_BY("tools"),
+    FIELD_READ_BY("type"), FIELD_READ_BY("name"),  FIELD_TYPED("namespace", "s"),
+    FIELD_READ_BY("mode"), FIELD_READ_BY("tools"),
 };
 static const struct field_rules flat_rules = FIELD_RULES(flat_rows, NULL);
 
@@ -62,12 +60,24 @@ static void name_add(const struct choice_reader *r, const json_t *entry, const c
             return;
         fields_check_object(f, &name_rules, function, inside.at);
     }
-    const json_t *name = fields_member(f, function, inside.at, "name", JSON_STRING);
-    if (name && !json_object_getn(r->names, json_string_value(name), json_string_length(name)))
+    struct text space = r->flat ? json_text(json_member(entry, "namespace")) : (struct text){0};
+    struct text name = fields_member_string(f, function, inside.at, "name");
+    if (f->failed)
+        return;
+    json_t *known = json_string_of(responses_flat_name(f->arena, space, name));
+    if (!json_object_getn(r->names, json_string_value(known), json_string_length(known)))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
                     "must be the name of one of the tools");
-    if (!is_listed(r->out->allowed, name))
-        json_array_append(r->out->allowed, (json_t *)name); // only read
+    if (!is_listed(r->out->allowed, known))
+        json_array_append(r->out->allowed, known);
+    json_decref(known);
+}
+
+// Returns true for the type of a tool that a choice can name.
+static bool type_is_callable(const struct choice_reader *r, const json_t *type)
+{
+    struct text name = json_text(type);
+    return text_is(name, "function") || (r->flat && text_is(name, "custom"));
 }
 
 static void allowed_list_read(const struct choice_reader *r, const json_t *tools, const char *path)
@@ -84,9 +94,9 @@ static void allowed_list_read(const struct choice_reader *r, const json_t *tools
         struct field_path each = fields_path_keep(fields_path(f, "%s.tools[%zu]", path, i));
         if (!json_is_object(entry))
             fields_fail(f, HTTP_INVALID_TYPE, each.at, "must be an object");
-        else if (!text_is(json_text(json_member(entry, "type")), "function"))
+        else if (!type_is_callable(r, json_member(entry, "type")))
             fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", each.at),
-                        "must be 'function'");
+                        r->flat ? "must be 'function' or 'custom'" : "must be 'function'");
         if (f->failed)
             return;
         fields_check_object(f, r->flat ? &flat_rules : &entry_rules, entry, each.at);
@@ -125,14 +135,15 @@ static void object_read(const struct choice_reader *r, const json_t *choice)
         return;
     fields_check_object(f, r->flat ? &flat_rules : &choice_rules, choice, "tool_choice");
     r->out->allowed = json_array();
-    if (text_is(json_text(type), "function")) {
+    if (type_is_callable(r, type)) {
         r->out->must = true;
         name_add(r, choice, "tool_choice");
     } else if (text_is(json_text(type), "allowed_tools")) {
         allowed_read(r, choice);
     } else {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice.type",
-                    "must be 'function' or 'allowed_tools'");
+                    r->flat ? "must be 'function', 'custom' or 'allowed_tools'"
+                            : "must be 'function' or 'allowed_tools'");
     }
 }
 

@@ -125,6 +125,8 @@ json_t *tools_convert(struct generation *g, json_t *names, tool_reader *read)
     json_t *out = json_array();
     for (size_t i = 0; i < n && !f->failed; i++)
         read(g, json_array_get(tools, i), i, names, out);
+    if (n <= TOOLS_MAX && !f->failed)
+        (void)tools_count(f, out); // namespaces contain several
     return out;
 }
 

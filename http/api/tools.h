@@ -27,6 +27,10 @@ typedef void tool_reader(struct generation *g, const json_t *tool, size_t i, jso
 json_t *tools_convert(struct generation *g, json_t *names, tool_reader *read);
 // Reads tool_choice and parallel_tool_calls, then calls tools_use. flat: see tool_choice_read.
 void tools_choose(struct generation *g, const json_t *names, bool flat, const json_t *tools);
+// Responses: returns true if only OpenAI's servers run tools of this type.
+bool responses_type_is_hosted(struct text type);
+// Responses: returns the name by which the model knows a tool of this namespace (at is NULL: none).
+struct text responses_flat_name(struct arena *arena, struct text space, struct text name);
 // Sets g->tools (takes the reference; NULL: no callable tools) and the options of the reply parser.
 void tools_use(struct generation *g, json_t *tools);
 

@@ -27,7 +27,7 @@ def test_listed_pages_read_answers():
     assert asked.status == 204 and asked.headers["allow"] == "POST"
     assert own(asked) == {
         "vary": "origin", "access-control-allow-origin": PAGE, "access-control-max-age": "600",
-        "access-control-allow-methods": "GET, POST, OPTIONS", "access-control-allow-headers": ASKED,
+        "access-control-allow-methods": "GET, POST, DELETE, OPTIONS", "access-control-allow-headers": ASKED,
         "access-control-expose-headers": "x-request-id, request-id, retry-after"}
     read = {"vary": "origin", "access-control-allow-origin": PAGE,
             "access-control-expose-headers": "x-request-id, request-id, retry-after"}

@@ -225,7 +225,7 @@ def raises(kind, function):
 def test_errors():
     error = raises(openai.BadRequestError, lambda: create(previous_response_id="resp_1"))
     assert error.param == "previous_response_id" and error.code == "unsupported_parameter"
-    error = raises(openai.BadRequestError, lambda: create(tools=[{"type": "web_search"}]))
+    error = raises(openai.BadRequestError, lambda: create(tools=[{"type": "teleport"}]))
     assert error.param == "tools[0].type" and error.code == "unsupported_value"
     error = raises(openai.BadRequestError, lambda: create(input="word " * 4000, stream=True))
     assert error.param == "input" and error.code == "context_length_exceeded"

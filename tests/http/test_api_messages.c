@@ -403,8 +403,8 @@ static void test_thinking(void **state)
                   NULL);
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", "[user]u" END_PROMPT,
                   NULL);
-    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}", NULL,
-                  "thinking: is not supported");
+    expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}",
+                  "[user]u" END_PROMPT, NULL);
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"x\"}", NULL, "thinking.type");
     fake_chat.thinks = true;
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}",

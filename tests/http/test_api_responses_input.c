@@ -125,7 +125,7 @@ static void test_what_input_may_not_be(void **state)
          "missing_required_parameter", "input[0].content[0].text"},
         {"[" USER ",{\"type\":\"item_reference\",\"id\":\"msg_1\"}]", "unsupported_value",
          "input[1].type"},
-        {"[{\"type\":\"web_search_call\"}]", "unsupported_value", "input[0].type"},
+        {"[{\"type\":\"teleport_call\"}]", "unsupported_value", "input[0].type"},
         {"[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"\"}]",
          "missing_required_parameter", "input[0].call_id"},
         {"[{\"type\":\"function_call\",\"call_id\":\"c\",\"arguments\":\"\"}]",
@@ -181,7 +181,7 @@ static void test_what_is_not_served(void **state)
               "\"prompt\":null,\"n\":1,\"store\":true,\"service_tier\":\"auto\","
               "\"prompt_cache_key\":\"k\",\"max_tool_calls\":3,\"user\":\"u\","
               "\"stream_options\":{\"include_obfuscation\":false},\"context_management\":[]");
-    expect_error(&responses_endpoint, "\"tools\":[{\"type\":\"web_search\"}]", 400,
+    expect_error(&responses_endpoint, "\"tools\":[{\"type\":\"teleport\"}]", 400,
                  "unsupported_value", "tools[0].type");
     expect_error(&responses_endpoint, "\"include\":[\"all\"]", 400, "invalid_value", "include[0]");
     expect_error(&responses_endpoint, "\"include\":[1]", 400, "invalid_type", "include[0]");
