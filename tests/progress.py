@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that say how far a load is: a slow machine prints them, a fast one does not."""
+"""Removes progress lines of model loading from output: only a slow machine prints them."""
 import re
 
 

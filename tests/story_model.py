@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A small model that stands in for TinyStories-656K where the shared data are not beside the checkout.
+"""A small replacement for the model TinyStories-656K, for machines without the shared test data.
 
 It has that model's shape (2 layers, 8 heads, 4 of K and V, 512 positions, SentencePiece-like pieces
-with bytes for what is not there) and tells stories by a grammar of word classes; which word of a class
-comes is decided by random weights, attention over the whole text among them. So a wrong K or V, a
-wrong position, another row's block change what it says. Nothing is trained; every number comes from
-one seed and the standard library.
+with byte fallback) and generates stories according to a grammar of word classes. Random weights,
+including attention over the entire text, choose the word of a class, so a wrong K or V, a wrong
+position or a block of another row changes the output. Nothing is trained; every number comes from one
+seed and the standard library.
 
-  tests/story_model.py FOLDER      makes it, with golden.json beside it
-  tests/story_model.py --golden    computes tests/story_golden.json anew, in double (needs numpy)
+  tests/story_model.py FOLDER      makes the model, with golden.json next to it
+  tests/story_model.py --golden    recomputes tests/story_golden.json in double precision (needs numpy)
 """
 import hashlib
 import json
@@ -59,8 +59,8 @@ TOKENS = 48
 
 
 def pieces():
-    """(vocabulary, merges, class of each id): every word is a chain of merges from its left, so a
-    text is cut at spaces and each part is the longest known beginning, then single characters."""
+    """Returns (vocabulary, merges, class of each id). Every word is a chain of merges from its left,
+    so a text is split at spaces, and each part becomes its longest known prefix and single characters."""
     vocab = {s: i for i, s in enumerate(SPECIALS)}
     for byte in range(256):
         vocab[f"<0x{byte:02X}>"] = len(vocab)
@@ -86,7 +86,8 @@ def pieces():
 
 
 def encode(vocab, text):
-    """Ids, by rule: the beginning of the text is a space; the longest known beginning of a part."""
+    """Returns the ids of a text, without the merges: a space before the text, then the longest known
+    prefix of each part."""
     ids, text = [START], ("▁" + text.replace(" ", "▁")) if text else ""
     at = 0
     while at < len(text):
@@ -103,7 +104,7 @@ def weights(vocab, class_of):
     rng = random.Random(12)
     size, classes = len(vocab), ["other", *GRAMMAR]
     index = {c: i for i, c in enumerate(classes)}
-    first = len(classes)  # of the dimensions that hold what is random
+    first = len(classes)  # first dimension with random values
     group = {c: [t for t, k in class_of.items() if k == c] for c in classes}
     group["end"] = [END]
     embed, head = [], []
@@ -120,7 +121,7 @@ def weights(vocab, class_of):
                 head[token][index[before]] = math.log(share / len(group[after])) / 10
 
     def noise(rows, columns, deviation, keep=0):
-        """Random; the first `keep` rows write nothing (the classes stay what they are)."""
+        """Returns random values; the first `keep` rows are 0, so that the class dimensions keep their values."""
         return [rows, columns], [0.0] * (keep * columns) + [
             rng.gauss(0, deviation) for _ in range((rows - keep) * columns)]
 
@@ -194,7 +195,7 @@ def digest(folder):
 
 
 def make(path):
-    """The folder, whole or not at all: several tests may want it at once."""
+    """Makes the folder with one rename, because several tests may make it at the same time."""
     path = pathlib.Path(path)
     folder = folder_of(str(path) + f".{os.getpid()}")
     golden = GOLDEN.read_bytes()
@@ -205,15 +206,15 @@ def make(path):
     folder.write()
     try:
         os.rename(folder.path, path)
-    except OSError:  # another run made it first
+    except OSError:  # another process made it first
         for name in folder.files:
             os.unlink(os.path.join(folder.path, name))
         os.rmdir(folder.path)
 
 
 def stories(beside):
-    """The folder of TinyStories-656K of WEFT_ASSETS (WEFT_STORY=made ignores it), otherwise of the
-    stand-in, which is made in the folder `beside`."""
+    """Returns the folder of TinyStories-656K in WEFT_ASSETS (WEFT_STORY=made ignores it), otherwise
+    that of the replacement, which is made in the folder `beside`."""
     real = ASSETS / "decoder/tinystories-656k"
     if (real / "model.safetensors").exists() and os.environ.get("WEFT_STORY") != "made":
         return real
@@ -226,7 +227,7 @@ def stories(beside):
 # ---- the independent forward ---------------------------------------------------------------------
 
 def forward(np, t, ids):
-    """Logits of the last position, in double."""
+    """Returns the logits of the last position in double precision."""
     def norm(x):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS)
 

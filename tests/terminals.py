@@ -3,7 +3,7 @@ import pty
 
 
 def terminal_open(skip):
-    """Two file descriptors, the test's and the program's; raises `skip` if there is no pseudo-terminal."""
+    """Returns two file descriptors, the test's and the program's; raises `skip` if there is no pseudo-terminal."""
     try:
         return pty.openpty()
     except OSError as error:

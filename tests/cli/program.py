@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that a test of commands is given as its first argument, and the models that make serve starts with."""
+"""For tests of commands: the program (first argument of the test) and the models that `make serve` serves first."""
 
 import pathlib
 import subprocess
@@ -14,7 +14,7 @@ CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat",
 
 
 def weft(*args, feed=b"", stdin=None, stdout=subprocess.PIPE, cwd=None):
-    """What a command did that read `feed`, or the file stdin."""
+    """Runs a command whose stdin is `feed` or the file `stdin`; returns its result."""
     done = subprocess.run([WEFT, *(a if isinstance(a, bytes) else str(a) for a in args)], stdout=stdout, stderr=subprocess.PIPE,
                           timeout=600, cwd=cwd, stdin=stdin, input=feed if stdin is None else None)
     done.stderr = without_progress(done.stderr)

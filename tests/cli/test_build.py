@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/build.sh beside a ninja that only prints: what a terminal, a pipe and a failure show.
+"""tools/build.sh with a fake ninja: its output on a terminal, in a pipe and after a failure.
 
     python3 tests/cli/test_build.py
 """
@@ -56,7 +56,7 @@ class Build(unittest.TestCase):
             try:
                 while piece := os.read(terminal, 65536):
                     said += piece
-            except OSError:  # what a terminal says at its end
+            except OSError:  # a pseudo-terminal reports its end as an error
                 os.close(terminal)
         return build.returncode, said.decode().replace("\r\n", "\n")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the executable as a shell sees them: exit codes, one sentence of failure, odd input,
-output that nobody reads. Runs on the models that make serve starts with.
+"""The commands of the executable from a shell: exit codes, one-sentence errors, unusual input, output
+without a reader. Uses the models that `make serve` serves first.
 
     python3 tests/cli/test_commands.py build/release/bin/weft
 """
@@ -148,7 +148,7 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (1, b"weft: the key in OPENAI_API_KEY must be one line\n"))
 
     def test_special_tokens_in_text(self):
-        """[SEP] in a text is the token where it is asked for, and five characters else."""
+        """[SEP] in a text is the token if the option is set, otherwise five characters."""
         def vector(text, *options):
             done = weft("embed", EMBED, *options, feed=text.encode())
             self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -181,7 +181,7 @@ class Commands(unittest.TestCase):
             self.fails(1, "No space left", "help", "serve", stdout=full)
 
     def lines_of_a_server(self, *options, folder=EMBED, **environment):
-        """What a server prints for pasting, and that the lines work when a shell runs them."""
+        """Runs the curl line that a server prints for copying; returns the printed lines and the answer."""
         with subprocess.Popen([WEFT, "serve", "--port", "0", folder, *options],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               env={**os.environ, **environment}) as server:
@@ -261,7 +261,7 @@ class Commands(unittest.TestCase):
         self.fails(1, "is a file, not a model folder", "inspect", __file__)
 
     def test_what_is_no_model_folder_names_the_remedy(self):
-        """(argument, words of the sentence): every command that opens a model prints it."""
+        """Every command that opens a model prints the sentence. Cases: (argument, words of the sentence)."""
         zoo = self.folder / "zoo"
         shutil.copytree(EMBED, zoo / "b-model")
         shutil.copytree(EMBED, zoo / "c-model")
@@ -379,8 +379,8 @@ class Commands(unittest.TestCase):
                            stdout=full)
 
     def test_a_reader_that_leaves(self):
-        """When the reader leaves, the command ends as SIGPIPE ends programs (141 in a shell) and prints nothing; what is
-        shown for reading alone ends with 0."""
+        """If the reader of stdout exits, the command ends like a program killed by SIGPIPE (141 in a shell) and prints no
+        error; help texts and similar output end with 0."""
         for code, feed, *args in ((-signal.SIGPIPE, b"a\nb\n", "embed", EMBED), (0, b"", "help", "serve"),
                                   (0, b"", "--help"), (0, b"", "inspect", CHAT), (0, b"", "inspect", "-v", CHAT),
                                   (-signal.SIGPIPE, b"x", "tokenize", CHAT), (-signal.SIGPIPE, b"", *GENERATE)):
@@ -416,12 +416,12 @@ class Commands(unittest.TestCase):
         self.assertEqual((whole["tokens"], whole["window"]), (len(ids) - 1, len(ids)))
         self.assertAlmostEqual(whole["bits_per_byte"] * len(text),
                                math.log2(whole["perplexity"]) * whole["tokens"], delta=0.05)
-        # in one window it does not matter how the tokens are cut into steps and blocks
+        # within one window the split into steps and blocks makes no difference
         for options in (("--max-num-seqs", 4), ("--block-size", 16), ("--stride", 1),
                         ("--max-num-seqs", 3, "--block-size", 32)):
             again = self.perplexity(text, "--window", len(ids), *options)
             self.assertEqual(again["perplexity"], whole["perplexity"], options)
-        # a token sees at least what the stride leaves of a window, and counts once
+        # each token is scored once, with at least window minus stride tokens before it
         narrow = [self.perplexity(text, "--window", 8, "--stride", n) for n in (1, 4, 7)]
         self.assertEqual({n["tokens"] for n in narrow}, {whole["tokens"]})
         self.assertEqual(len({n["perplexity"] for n in narrow}), 3)
@@ -475,7 +475,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(len(json.loads(weft(*command, count + 1).stdout)["token_ids"]), 1)
 
     def test_a_long_file_on_stdin(self):
-        """A file gives as much in one read as it is asked for, a pipe 64 KiB."""
+        """A read of a file returns all requested bytes, a read of a pipe at most 64 KiB."""
         template, path, text = self.folder / "template", self.folder / "in", "x" * (8 << 20)
         template.write_text("{{ a }}")
         path.write_text(json.dumps({"a": text}))
@@ -486,7 +486,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.stdout.decode(), text)
 
     def test_documents_by_score(self):
-        """--top-n gives the best first, equal ones in the order of the input; scores are sigmoids."""
+        """--top-n prints the best documents first, equal scores in input order; scores are sigmoids."""
         def scores(*options):
             done = weft("rerank", RERANK, "--query", "warm wool", *options, feed=b"sea\nwool\nsea\nwarm wool\ncold\n")
             self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -539,7 +539,7 @@ class Commands(unittest.TestCase):
         tokenizer = json.loads(path.read_text())
         vocab = tokenizer["model"]["vocab"]
         last = max(vocab, key=vocab.get)
-        vocab[last] += 1  # so one id has no token
+        vocab[last] += 1  # leaves one id without a token
         path.write_text(json.dumps(tokenizer))
         self.fails(1, f"there is no such token as {vocab[last] - 1}", "detokenize", folder,
                    feed=json.dumps([vocab[last], vocab[last] - 1]).encode())
@@ -575,7 +575,7 @@ class Commands(unittest.TestCase):
         self.assertIn(b"tensors (-v lists them)\n", weft("inspect", folder).stdout)
 
     def test_foreign_text_on_a_terminal(self):
-        """Names and texts of model files and of arguments come out without control characters."""
+        """Names and texts from model files and arguments are printed without control characters."""
         evil = "a\x1b]0;owned\x07\nweft: all is well\u202e\x9b2J"
         shown = "a\\x1b]0;owned\\x07\\nweft: all is well\\u{202e}\\u{9b}2J"
         folder = self.copy(EMBED, "evil")
@@ -629,7 +629,7 @@ class Commands(unittest.TestCase):
                    "1000T")
 
     def test_ranks_that_share_a_model(self):
-        """The same answer; the plan says how many; what cannot be shared is one sentence."""
+        """Ranks give the same answer, the plan prints their number, and a model that cannot be split gives one sentence."""
         greedy = (*GENERATE, "--temperature", "0")
         whole = weft(*greedy)
         for ranks in ("2", "4"):
@@ -657,8 +657,9 @@ class Commands(unittest.TestCase):
             self.assertIn(b", shared by 2 ranks\n", said)
 
     def test_the_plan_of_several_gpus(self):
-        """Models by device, the rest where most is left; a split model's keys and values are what its fullest GPU allows.
-        The last model does not fit, so that the whole plan is shown and nothing is loaded."""
+        """Models with --device are placed first, the others on the GPU with most memory left. The KV cache of a split
+        model is limited by its fullest GPU. The last model does not fit, so the entire plan is printed and nothing is
+        loaded."""
         if not (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():
             self.skipTest("no libweft_simt.so beside the program")
         more = f"{CHAT},dtype=float32"
@@ -684,20 +685,20 @@ class Commands(unittest.TestCase):
         planned, free, kept = zip(*((float(all), size, float(keys)) for all, size, keys in plans))
         for cell, mib in zip(rows[-2] + rows[-1], planned + tuple(float(size[:-4]) * {"M": 1, "G": 1024}[size[-3]] for size in free), strict=True):
             self.assertAlmostEqual(float(cell), mib / 1024, delta=0.006)
-        self.assertNotIn("product workspace", said)  # which none needs that is exact
+        self.assertNotIn("product workspace", said)  # exact mode needs none
         shares = dict(re.findall(r"^(\w+)[:,].*\n(?:  .*\n)*  keys and values +(\S+) MiB", said, re.M))
         self.assertEqual(shares, {"left": "4.00", "right": "4.00", "one": "4.00", "next": "2.00", "two": shares["two"], "pair": shares["pair"], "both": "8.00", "much": "240.00",
                                   "plain": "4.00", "none": "0.00"})
-        room = float(free[0].split()[0]) - planned[0] + kept[0]  # of simt:0, where `one` has ten times the share
+        room = float(free[0].split()[0]) - planned[0] + kept[0]  # free on simt:0, where `one` has ten times the share
         self.assertAlmostEqual(float(shares["two"]), 2 * room * 0.1 / 1.1, delta=0.5)
         half = float(shares["two"]) / 2
-        room = float(free[2].split()[0]) - planned[2] + kept[2] - 8  # of simt:3, the second one's
+        room = float(free[2].split()[0]) - planned[2] + kept[2] - 8  # free on simt:3, which the second model uses
         self.assertAlmostEqual(float(shares["pair"]), 2 * room, delta=1.5)
         for got, want in zip(kept, (4 + half, 126, 8 + float(shares["pair"]) / 2, 4 + float(shares["pair"]) / 2, half, 8, 120, 4, 0), strict=True):
             self.assertAlmostEqual(got, want, delta=0.51)
 
     def test_a_plugin_that_is_not_built(self):
-        """One plain line at info; the folders that were searched at debug, and with --device cuda."""
+        """A missing plugin is one line at level info; the searched folders are printed at debug and with --device cuda."""
         alone = shutil.copy(WEFT, self.folder / "weft")
         for options, code, line, paths in (((), 0, True, False), (("-v",), 0, True, True),
                                            (("--device", "cuda"), 1, False, True)):
@@ -717,14 +718,15 @@ class Commands(unittest.TestCase):
             self.assertTrue(done.stderr.endswith(said) if said else done.stderr == b"", done.stderr)
 
     def test_who_brings_memory_has_no_share(self):
-        """The second model gets all of the memory that is split, however small its share: only the third one fails."""
+        """A model with --kv-cache-memory takes no part in the split: the second model gets all of the rest, however small
+        its share, and only the third one fails."""
         done = weft("serve", "--port", "0", f"a={CHAT},kv-cache-memory=1M,kv-share=1000",
                     f"b={CHAT},kv-share=0.001", f"c={CHAT},kv-cache-memory=1,kv-share=1000")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"weft: model 'c': a sequence of ", done.stderr)
 
     def test_keys_and_values_suit_a_laptop(self):
-        """What the plan gives by default, and that its line says which rule it was: decision 0046."""
+        """The default size of the KV cache, and the rule that its line names: decision 0046."""
         folder = self.copy(CHAT, "large")
         config = json.loads((folder / "config.json").read_text())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evaluation of the demo reranker on small sets whose scores are worked out by hand.
+"""The evaluation of the demo reranker on small sets with hand-computed scores.
 
     python3 tests/cli/test_demo.py
 """
@@ -51,7 +51,7 @@ class Demo(unittest.TestCase):
             have = sorted((len(asked & set(heldout.words(each.passage))) for each in everything
                            if each.passage in passages and each.subject != item.subject and each.aspect != item.aspect), reverse=True)
             self.assertEqual(have[:4], others[:4][:len(have)], item.query)
-        self.assertGreater(len({question.answer for question in questions}), 15)  # it stands anywhere
+        self.assertGreater(len({question.answer for question in questions}), 15)  # the answer can be anywhere
 
     def test_a_file_of_questions(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/deps.sh next to programs that play a distribution: what it installs, what it names, where libh2o comes from.
+"""tools/deps.sh with fake programs of a distribution: which packages it installs and names, and the source of libh2o.
 
     python3 tests/cli/test_deps.py
 """

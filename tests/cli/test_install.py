@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cmake --install` puts under a prefix: the program runs there, finds its models and its plugins by its own place.
+"""The files that `cmake --install` writes: the program runs there and finds models and plugins relative to itself.
 
     python3 tests/cli/test_install.py build/release/bin/weft
 """
@@ -23,7 +23,7 @@ class Install(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], check=True, capture_output=True,
                        env={**os.environ, "DESTDIR": str(cls.folder / "staged")})
-        cls.prefix = (cls.folder / "staged/usr").rename(cls.folder / "elsewhere")  # it can be moved
+        cls.prefix = (cls.folder / "staged/usr").rename(cls.folder / "elsewhere")  # the prefix can be moved
 
     def weft(self, *args, **more):
         return subprocess.run([self.prefix / "bin/weft", *args], capture_output=True, text=True, timeout=600, cwd=self.folder,
@@ -43,7 +43,7 @@ class Install(unittest.TestCase):
         for name in "weft-demo", "models/weft-demo-embed":
             done = self.weft("embed", name, input="hello\n")
             self.assertEqual(done.returncode, 1, done.stderr)
-        (self.folder / "weft-demo-embed").mkdir()  # a folder of this name comes first
+        (self.folder / "weft-demo-embed").mkdir()  # a folder of this name has precedence
         done = self.weft("embed", "weft-demo-embed", input="hello\n")
         (self.folder / "weft-demo-embed").rmdir()
         self.assertEqual(done.returncode, 1)

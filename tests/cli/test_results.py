@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands print, checked against each other and against plain arithmetic: options that
-decide a result, what the help of each command lists, and what a server's start refuses.
+"""The output of commands, compared with each other and with plain arithmetic: options that influence
+a result, the options that the help of each command lists, and refusals at a server's start.
 
     python3 tests/cli/test_results.py build/release/bin/weft
 """
@@ -43,7 +43,7 @@ class Results(unittest.TestCase):
                                    "--max-tokens", "12", *options))
 
     def test_help_lists_what_a_command_has(self):
-        """Options of serving a crowd stand in the help of serve and inspect alone, and are unknown elsewhere."""
+        """Options for many clients are in the help of serve and inspect only, and unknown to other commands."""
         for command in ("serve", "inspect", "generate", "embed", "rerank", "perplexity"):
             listed = set(re.findall(r"^  --(?:\[no-\])?([a-z0-9-]+)", self.out(command, "--help").decode(), re.M))
             whole = command in ("serve", "inspect")
@@ -67,7 +67,7 @@ class Results(unittest.TestCase):
                         "--temperature", "0").decode()
         self.assertEqual(text, got["text"] + "\n")
         chat = self.generated("--temperature", "0", raw=False)
-        self.assertNotEqual(chat["prompt_token_ids"], prompt)  # the template's tokens are there
+        self.assertNotEqual(chat["prompt_token_ids"], prompt)  # includes the template's tokens
         message = json.dumps({"messages": [{"role": "user", "content": "This red river remembers"}],
                               "add_generation_prompt": True}).encode()
         rendered = self.out("render", CHAT, feed=message)
@@ -84,7 +84,7 @@ class Results(unittest.TestCase):
         self.assertEqual(one, same)
         self.assertNotEqual(one, other)
         drawn = {tuple(self.generated("--temperature", "2")["token_ids"]) for _ in range(3)}
-        self.assertGreater(len(drawn), 1)  # no seed: another one each time
+        self.assertGreater(len(drawn), 1)  # no seed: a different answer each time
         self.assertEqual(self.generated("--temperature", "2", "--seed", "-2")["token_ids"],
                          self.generated("--temperature", "2", "--seed", "-2")["token_ids"])
         for option, wrong in (("--temperature", "2.1"), ("--temperature", "-0.1"), ("--top-p", "1.01"),
@@ -103,7 +103,7 @@ class Results(unittest.TestCase):
         text = b"red <|im_start|> river"
         marked = json.loads(self.out("tokenize", CHAT, feed=text))
         plain = json.loads(self.out("tokenize", CHAT, "--plain", feed=text))
-        self.assertIn(501, marked)  # as tokenizer.json numbers it
+        self.assertIn(501, marked)  # the id in tokenizer.json
         self.assertNotIn(501, plain)
         self.assertGreater(len(plain), len(marked))
         whole = self.out("detokenize", CHAT, feed=json.dumps(marked).encode())
@@ -235,7 +235,7 @@ class Results(unittest.TestCase):
                    "--ssl-keyfile", __file__, EMBED)
 
     def first_words(self, *args):
-        """The lines of a server's start up to the one to paste, and its port."""
+        """Returns the lines of a server's start, up to the one to copy, and its port."""
         with subprocess.Popen([WEFT, "serve", "--port", "0", "--api-key", "k", *map(str, args)], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True) as server:
             said = []

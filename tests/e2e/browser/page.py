@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web page in headless Chromium: one browser and one server for all tests, a fresh profile for each.
 
-opened() gives a page and, at its end, fails where the console had an error, a script threw, a dialog came up or a request
-went elsewhere than to the server.
+opened() provides a page and fails at its end if the console had an error, a script threw, a dialog opened or a request
+was sent to another host.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ AT_ONCE = """() => { window.fetch = () => Promise.resolve(new Response(
   'data: {"choices":[{"delta":{"content":"all of it"}}]}\\n\\ndata: {"choices":[],"usage":{"completion_tokens":90}}\\n\\ndata: [DONE]\\n\\n',
   {headers: {"content-type": "text/event-stream"}})); }"""
 
-# Answers that a test writes: window.streams holds one for each that was asked for.
+# Answers that a test writes: window.streams contains one for each request.
 WRITTEN = """() => { window.streams = []; window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
   const stream = {left: false, end: () => { out.enqueue(new TextEncoder().encode("data: [DONE]\\n\\n")); out.close(); }, say: (content) =>
     out.enqueue(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {content}}]})}\n\n`))};
@@ -40,7 +40,7 @@ WRITTEN = """() => { window.streams = []; window.fetch = (url, init) => Promise.
 
 @functools.cache
 def server():
-    """chat: a model that writes nonsense, with a template that knows tools; embed: two copies."""
+    """Starts the server. chat: a model that writes nonsense, with a template for tools; embed: two copies."""
     return start(f"chat={MODELS / 'weft-demo-chat'},chat-template={TEMPLATE}",
                  f"embed={MODELS / 'weft-demo-embed'},data-parallel-size=2", f"rerank={MODELS / 'weft-demo-rerank'}")
 
@@ -51,7 +51,7 @@ def browser():
 
 
 def until(page, expression):
-    """Waits for it to hold; Playwright's own wait evaluates in the page, which the page's policy forbids."""
+    """Waits until the expression is true. Playwright's own wait uses eval in the page, which the page's CSP forbids."""
     end = time.monotonic() + WAIT_MS / 1000
     while not page.evaluate(expression):
         assert time.monotonic() < end, expression
@@ -60,7 +60,7 @@ def until(page, expression):
 
 @contextlib.contextmanager
 def opened(panel="chat", size=WIDE, theme="light", key=KEY, stored=None, allowed=()):
-    """allowed: words of console errors that are to be expected."""
+    """Provides a page. allowed: words of expected console errors."""
     context = browser().new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme,
                                     reduced_motion="reduce")
     context.set_default_timeout(WAIT_MS)
@@ -94,7 +94,7 @@ def answered(page):
 
 
 def setting(page, name, value):
-    """Opens the settings where they are closed and fills one."""
+    """Opens the settings if they are closed and fills one."""
     if not page.is_visible("#settings"):
         page.click("#settings-open")
     page.evaluate("for (const group of document.querySelectorAll('.group')) group.open = true")
@@ -116,12 +116,12 @@ def ask(page, text="Hello", tokens="8"):
 
 
 def sent(page, path="/v1/chat/completions"):
-    """A context manager's value .value.post_data_json: the body of the next request."""
+    """Returns a context manager; .value.post_data_json of its value is the body of the next request."""
     return page.expect_request(lambda request: request.url.endswith(path))
 
 
 def serious(page):
-    """What axe-core finds, of moderate impact or worse."""
+    """Returns the findings of axe-core of moderate impact or worse."""
     page.evaluate(AXE)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [(each["id"], each["impact"], [node["target"] + [node["failureSummary"][:200]] for node in each["nodes"][:3]])

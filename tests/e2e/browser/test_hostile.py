@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile text on the web page: as a model's answer, a tool's name, a title, what the browser kept. Text stays text; and what
-markdown becomes."""
+"""Hostile text on the web page: in a model's answer, a tool's name, a title, stored conversations. It is shown as text. Also
+the HTML that markdown becomes."""
 
 from page import opened
 
@@ -100,7 +100,7 @@ LONG = ["# " + SPACES + "x\u2028y", SPACES + "x", SPACES + "-" + SPACES + "|", "
 
 def test_long_lines_do_not_freeze_the_page():
     with opened() as page:
-        for at, text in enumerate(LONG):  # a page that is frozen evaluates nothing: the selector's time is up instead
+        for at, text in enumerate(LONG):  # a frozen page evaluates nothing, so the selector times out
             page.evaluate("""([text, at]) => { setTimeout(async () => {
               const {markdown} = await import("/ui/markdown.js");
               markdown(text);

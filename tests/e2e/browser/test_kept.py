@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the browser keeps of conversations: nothing is lost by another tab, by a reload in the middle of an answer, or by a full storage
-without a word."""
+"""Conversations stored by the browser: none is lost because of another tab or a reload in the middle of an answer, and a full storage
+is reported."""
 
 import json
 
@@ -21,7 +21,7 @@ def turns(page, count):
 
 
 def begun(page, text):
-    """An answer to it that has begun and does not end by itself."""
+    """Sends the text; its answer starts and does not end by itself."""
     page.evaluate(WRITTEN)
     page.fill("#ask-text", text)
     page.press("#ask-text", "Enter")
@@ -45,13 +45,13 @@ def test_tabs_keep_what_others_keep():
         assert page.locator(".turn").count() == 4
         other.click(".conversation >> text=one")
         turns(other, 4)
-        ask(page, "a third", tokens=None)  # where it is shown it grows
+        ask(page, "a third", tokens=None)  # the shown conversation grows
         turns(other, 6)
         page.get_by_role("button", name="Delete two").click()
         page.get_by_role("button", name="Really delete two").click()
         listed(other, "one")
         begun(page, "here")
-        begun(other, "there")  # an answer runs in both: each goes on for itself
+        begun(other, "there")  # an answer runs in both tabs, independently
         for each in page, other:
             each.evaluate("window.streams[0].end()")
             answered(each)
@@ -70,7 +70,7 @@ def test_a_reload_in_the_middle_of_an_answer_loses_nothing():
     with opened() as page:
         begun(page, "first")
         assert "first" in page.evaluate(KEPT)
-        for _ in range(600):  # it is kept while it grows, for who has no time to say good-bye
+        for _ in range(600):  # it is stored while it grows, because a closed tab gets no time to store it
             if "answer to first" in page.evaluate(KEPT):
                 break
             page.evaluate("window.streams[0].say('.')")

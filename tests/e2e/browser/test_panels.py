@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each panel of the web page in headless Chromium: what it shows and does, by mouse and by keyboard."""
+"""Each panel of the web page in headless Chromium: its content and functions, with mouse and keyboard."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_chat_streams_and_is_kept():
         page.keyboard.press("Enter")
         assert "Greeting" in page.locator(".conversation").all_inner_texts()
         page.get_by_role("button", name="Delete Greeting").click()
-        page.focus("#ask-text")  # it asks first, and who goes elsewhere keeps it
+        page.focus("#ask-text")  # it asks first; moving the focus cancels
         assert "Greeting" in page.locator(".conversation").all_inner_texts()
         page.get_by_role("button", name="Delete Greeting").click()
         page.get_by_role("button", name="Really delete Greeting").click()
@@ -106,11 +106,11 @@ def test_escape_leaves_a_title_as_it_was():
         assert page.locator(".conversation").all_inner_texts() == ["The first"]
         page.get_by_role("button", name="Rename The first").click()
         page.keyboard.type("Other")
-        page.focus("#ask-text")  # who goes elsewhere keeps what was typed
+        page.focus("#ask-text")  # moving the focus keeps the typed text
         assert page.locator(".conversation").all_inner_texts() == ["Other"]
 
 
-# Timers are kept instead of run: window.timers.
+# Collects timers in window.timers instead of running them.
 HELD = """() => { window.timers = new Map(); window.setTimeout = (run, ms) => { const id = Math.random(); window.timers.set(id, [run, ms]);
   return id; }; window.clearTimeout = (id) => window.timers.delete(id); }"""
 
@@ -277,7 +277,7 @@ def test_copying_with_and_without_a_clipboard():
         assert page.locator("textarea.unseen").count() == 0
 
 
-# An answer that begins and goes on until it is aborted: how fast a model is must not decide a test.
+# An answer that starts and continues until it is aborted, so that a test does not depend on the model's speed.
 ENDLESS = """() => { window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
   out.enqueue(new TextEncoder().encode('data: {"choices":[{"delta":{"content":"on and on"}}]}\\n\\n'));
   init.signal.addEventListener("abort", () => out.error(new DOMException("left", "AbortError")));
@@ -468,7 +468,7 @@ def test_live_charts_move():
         until(page, "document.querySelectorAll('.line-0')[2].getAttribute('d').includes('M')")
         page.click("a[data-panel=chat]")
         ask(page)
-        page.click("a[data-panel=live]")  # what was while another panel was shown is there
+        page.click("a[data-panel=live]")  # values from the time when another panel was shown are there
         until(page, "document.querySelectorAll('.chart')[1].querySelector('.number').textContent !== '–'")
         drawn = "[...document.querySelectorAll('.chart')[1].querySelectorAll('.line')].map((line) => line.getAttribute('d')).join('')"
         assert re.search(r"M\S+ \S+(h0|L)", page.evaluate(drawn)), page.evaluate(drawn)

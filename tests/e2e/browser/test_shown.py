@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Panels that are given known answers, and exactly what they show of them."""
+"""Panels with known server answers, and exactly what they show."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ def fulfilled(body, route):
 
 
 def serving(page, *paths):
-    """(path, JSON or text) instead of what the server answers, and the models above; the page is loaded anew."""
+    """Replaces answers of the server, (path, JSON or text), and its models by those above; reloads the page."""
     for path, body in (("**/v1/models", {"data": SERVED}), *paths):
         page.route(path, functools.partial(fulfilled, body if isinstance(body, str) else json.dumps(body)))
     page.reload()
@@ -32,7 +32,7 @@ def share(page, selector):
     return page.evaluate("(selector) => [...document.querySelectorAll(selector)].map((each) => each.style.getPropertyValue('--share'))", selector)
 
 
-# Two copies of a model beside another one; %s: counters, growing from reading to reading.
+# Two copies of one model and one of another; %s: counters that grow from reading to reading.
 METRICS = """# HELP weft_generation_tokens_total text
 weft_generation_tokens_total{model_name="talks",engine="0"} %(a)d
 weft_generation_tokens_total{model_name="talks",engine="1"} %(b)d
@@ -70,8 +70,8 @@ PATHS = "[...document.querySelectorAll('.chart')].map((each) => [...each.querySe
 
 
 def readings(page):
-    """Counters of METRICS that grow by 100, 200 and 400 a second; the page's clock goes on by a second a reading,
-    and the page waits for a tenth of it."""
+    """Serves METRICS with counters that grow by 100, 200 and 400 per second. The page's clock advances a second per reading,
+    and its timers wait a tenth of their time."""
     counted = [0]
 
     def answer(route):
@@ -99,7 +99,7 @@ def test_charts_say_what_the_metrics_say():
             ["Cache hits", "50 %of new prompts", "25 %in all", "100 % "]], page.evaluate(CHARTS)
         page.click("#live-pause")
         assert page.inner_text("#live-pause") == "Continue"
-        page.wait_for_timeout(200)  # a reading that was asked for has come
+        page.wait_for_timeout(200)  # a requested reading has arrived
         points = page.get_attribute(".chart", "data-points")
         page.wait_for_timeout(300)
         assert page.get_attribute(".chart", "data-points") == points
@@ -366,7 +366,7 @@ def test_every_setting_is_sent():
         assert page.inner_text("#set-tools-fault") == "This is not a JSON array."
         page.press("#ask-text", "Enter")
         assert page.inner_text("#ask-modes") == "Tools: This is not a JSON array."
-        page.click("#chat-new")  # settings go along, and are this conversation's own
+        page.click("#chat-new")  # settings are copied, and belong to this conversation
         assert page.input_value("#set-temperature") == "0" and page.input_value("#set-tool_choice") == "auto"
         page.fill("#set-temperature", "1")
         page.click(".conversation >> text=Hello")
@@ -379,7 +379,7 @@ def test_the_order_of_conversations():
                 "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "y"}]}
     kept = {f"weft-conversation-{name}": one(name, updated) for name, updated in (("a", 5), ("b", 9), ("c", 1))}
     with opened(stored={**kept, "weft-conversation-d": one("e", 99), "weft-conversations": [one("f", 7), one("a", 50)]}) as page:
-        assert texts(page, ".conversation") == ["T b", "T f", "T a", "T c"]  # what is kept under another's name is none
+        assert texts(page, ".conversation") == ["T b", "T f", "T a", "T c"]  # an entry stored under another conversation's name is ignored
         assert texts(page, ".conversation[aria-current]") == ["T b"]
         page.click(".conversation >> text=T c")
         assert texts(page, ".conversation[aria-current]") == ["T c"]
@@ -392,7 +392,7 @@ def test_the_order_of_conversations():
         until(page, "document.querySelectorAll('.turn').length === 4")
         assert texts(page, ".conversation") == ["T c", "T b", "T f", "T a"]
         page.click("#chat-new")
-        page.click("#chat-new")  # one empty one is enough
+        page.click("#chat-new")  # there is at most one empty conversation
         assert texts(page, ".conversation") == ["New conversation", "T c", "T b", "T f", "T a"]
         written(page, chunk(content="z"), text="x" * 70 + "\nsecond line")
         assert texts(page, ".conversation")[0] == "x" * 60
@@ -417,7 +417,7 @@ def test_sizes_colours_and_code():
         assert python == [["n", "5"], ["c", "# c"], ["n", "2"]] and plain == []
         assert curl == [f"curl -N {page.evaluate('location.origin')}/v1/x \\", '  -H "Authorization: Bearer $WEFT_API_KEY" \\',
                         "  -H 'Content-Type: application/json' \\"]
-        words = shlex.split(quotes)  # as a shell reads it
+        words = shlex.split(quotes)  # parsed like a shell
         assert json.loads(words[words.index("-d") + 1]) == {"text": "it's 'so', isn't it?"}, quotes
         assert "\n".join(body) == '    data=json.dumps({\n        "stream": True,\n        "a": [],\n        "b": {},\n        "c": [\n' \
                                   '            True,\n            False,\n            None,\n        ],\n        "d": "it\'s",', body

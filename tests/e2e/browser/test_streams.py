@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that are not whole, or are none: the page says so in one sentence, keeps what came, and another try mends it."""
+"""Incomplete or missing answers: the page reports them in one sentence, keeps the received part, and a retry succeeds."""
 
 import json
 
@@ -9,7 +9,7 @@ HALF = 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'
 CUT = "The answer is incomplete: the connection was closed."
 UNREADABLE = "The server sent an answer that this page cannot read."
 PROXY = "A proxy between this page and the server answered; it may require a login."
-# type, what comes, whether the connection breaks, what is shown, what is said
+# content type, body, whether the connection breaks, shown text, shown message
 ANSWERS = [
     ("text/event-stream", HALF, False, "half", CUT),
     ("text/event-stream", HALF, True, "half", CUT),
@@ -75,7 +75,7 @@ def test_a_page_of_a_proxy_is_no_answer():
             until(page, f"document.querySelector('#embeddings-out .fault')?.textContent === {json.dumps(said)}")
 
 
-# A stream that says one thing and stays open: window.left once its reader goes.
+# A stream that sends one text and stays open: sets window.left when its reader cancels.
 OPEN = """(text) => { window.left = false; window.fetch = () => Promise.resolve(new Response(new ReadableStream({
   start: (out) => out.enqueue(new TextEncoder().encode(text)), cancel: () => { window.left = true; },
 }), {headers: {"content-type": "text/event-stream"}})); }"""

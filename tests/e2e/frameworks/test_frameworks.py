@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agent frameworks pointed at weft: chat, streams, tools, structured output of each, with the model that always calls
-(caller_model.py) and the one that writes nonsense, which only the grammar holds."""
+"""Agent frameworks with weft as their server: chat, streams, tools and structured output of each, with a model that always
+calls tools (caller_model.py) and a model that writes nonsense, whose output only a grammar makes valid."""
 
 import asyncio
 import json
@@ -170,7 +170,7 @@ def agents_model(server, model, kind):
 
 def agents_run(kind):
     import agents
-    # Not strict: the model's second call begins with a token that the grammar of a strict one does not have.
+    # Not strict: the model's second call starts with a token that the grammar of strict tools does not allow.
     offered = [agents.function_tool(f, strict_mode=False) for f in (get_weather, get_time)]
 
     async def all_of():
@@ -228,7 +228,7 @@ def test_pydantic_ai_tools():
 def test_pydantic_ai_structured():
     from pydantic_ai import Agent, NativeOutput, ToolOutput
     by_chat, by_messages = pydantic_ai_models(dreamer(), "chat")
-    # It takes no model of another name to have output formats in Messages.
+    # It uses output formats of the Messages API only with model names that it knows.
     for model, form in ((by_chat, ToolOutput), (by_chat, NativeOutput), (by_messages, ToolOutput)):
         agent = Agent(model, output_type=form(Visit), model_settings={"max_tokens": 300}, retries=0)
         assert isinstance(agent.run_sync("Plan.").output, Visit), (model, form)
