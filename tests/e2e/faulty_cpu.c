@@ -1,13 +1,13 @@
-// The CPU device with faults that a test turns on and off by files in the folder WEFT_FAULT_FOLDER,
-// and engines whose steps may take WEFT_STEP_MS milliseconds, their start WEFT_START_MS; linked
-// into weft_faulty_cpu by --wrap:
-//   hang   rank 1 of two stands in a product until the file is gone
+// The CPU device with faults that a test turns on and off by files in the folder WEFT_FAULT_FOLDER.
+// WEFT_STEP_MS sets the deadline of a step and WEFT_START_MS that of a start, in milliseconds.
+// Linked into weft_faulty_cpu with --wrap:
+//   hang   rank 1 of two ranks waits in a product until the file is removed
 //   curl   libcurl's transfers fail
-// The file hang.reached exists once rank 1 stands there.
+// The program creates the file hang.reached when rank 1 waits.
 //
-// While a fault of this file or of faulty_device.c holds a thread, no test waits for a deadline: if
-// no other thread can run, the thread that sleeps until a time (futex_sleep) wakes up at once and
-// CLOCK_MONOTONIC has advanced to that time.
+// While a fault of this file or of faulty_device.c blocks a thread, no test waits for a deadline:
+// if no other thread can run, the thread that sleeps until a time (futex_sleep) wakes immediately,
+// and CLOCK_MONOTONIC has advanced to that time.
 #include "base/clock.h"
 #include "cli/load.h"
 #include "kernels/device.h"
@@ -37,8 +37,8 @@ enum status __wrap_engine_open(struct engine **out, struct model *model, // NOLI
 
 enum { POLL_US = 10000, LOOK_NS = 3000000, SECOND_NS = 1000000000 };
 
-static const struct device *odd_device; // rank 1 of two
-static const struct stream *odd_stream; // of the last model on it
+static const struct device *odd_device; // device of rank 1 of two ranks
+static const struct stream *odd_stream; // stream of the last model on that device
 
 static const char *path_of(const char *name)
 {

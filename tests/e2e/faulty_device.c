@@ -1,18 +1,18 @@
-// libweft_faulty.so: the emulated device (libweft_simt.so, beside it) with faults that a test turns
-// on and off by files in the folder WEFT_FAULT_FOLDER:
-//   load   a weight waits until the file is gone
+// libweft_faulty.so: the emulated device (libweft_simt.so in the same folder) with faults that a
+// test turns on and off by files in the folder WEFT_FAULT_FOLDER:
+//   load   the upload of a weight waits until the file is removed
 //   slow   each wait for the device takes 20 ms longer
-//   hang   a wait for the device does not return until the file is gone
-//   stuck  a wait for the device says that it took too long, and the device cannot be closed
-//   full   the same, once the program could not write to its stdout
-//   fault  a wait for the device says that it failed
-//   still  an engine that begins to have work, or ends it, stands there, between steps
-//   late   a collective does not begin until the file is gone
-//   join   the ranks of a model do not find each other until the file is gone
+//   hang   a wait for the device does not return until the file is removed
+//   stuck  a wait for the device fails with a timeout, and closing the device blocks
+//   full   the same as stuck, after the program failed to write to its stdout
+//   fault  a wait for the device fails with a device fault
+//   still  an engine that starts or stops having work waits there, between steps
+//   late   a collective does not start until the file is removed
+//   join   the communicator of a model's ranks does not open until the file is removed
 //   heavy  each weight takes half a second longer, by the clock of faulty_cpu.c (of the system
 //          in another program)
-// load, slow, fault and late are also of one device alone: fault.1 is of device 1.
-// Given to weft with --device simt --device-library.
+// load, slow, fault and late can be limited to one device: fault.1 applies to device 1.
+// weft loads this library with --device simt --device-library.
 #include "base/clock.h"
 #include "kernels/device.h"
 
@@ -43,7 +43,7 @@ static bool is_on(const char *fault)
     return access(path_of(fault, ""), F_OK) == 0;
 }
 
-// Devices and streams, by the number of the device. Written while models are loaded, by one thread.
+// Devices and streams with their device numbers. Written during loading, by one thread.
 static struct {
     const void *at;
     uint32_t device;
@@ -53,7 +53,7 @@ static uint32_t opened_count;
 static void opened_put(const void *at, uint32_t device)
 {
     for (uint32_t i = 0; i < opened_count; i++)
-        if (opened[i].at == at) { // freed, and taken again
+        if (opened[i].at == at) { // freed and allocated again
             opened[i].device = device;
             return;
         }
@@ -105,7 +105,7 @@ static enum status faulty_stream_open(struct device *device, struct stream **out
     return status;
 }
 
-// The file NAME.reached tells the test that the fault was met.
+// Creates the file NAME.reached, which shows the test that the fault occurred.
 static void reached(const char *fault)
 {
     int fd = open(path_of(fault, ".reached"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -190,7 +190,7 @@ static enum status wait_in_pieces(struct stream *stream, const uint32_t *host_wo
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
-    if (is_on_of("fault", stream)) // while another engine hangs
+    if (is_on_of("fault", stream)) // works while another engine hangs
         return planted(STATUS_DEVICE_FAULT, err);
     if (is_stuck()) {
         reached("stuck");
