@@ -123,7 +123,7 @@ CURLMcode __wrap_curl_multi_perform(CURLM *multi, int *running)
                                               : __real_curl_multi_perform(multi, running);
 }
 
-static _Atomic uint64_t skipped_ns; // by which CLOCK_MONOTONIC is ahead of the system's
+static _Atomic uint64_t skipped_ns; // time by which CLOCK_MONOTONIC is ahead of the system's clock
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now); // NOLINT
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now); // NOLINT
@@ -149,13 +149,13 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 
 __attribute__((visibility("default"))) uint64_t faulty_clock_ns(void);
 
-// The clock of the program, for faulty_device.c.
+// Returns the program's clock for faulty_device.c.
 uint64_t faulty_clock_ns(void)
 {
     return clock_ns();
 }
 
-// True while a thread is held: FAULT.reached and FAULT exist.
+// True while a fault blocks a thread: the files FAULT.reached and FAULT exist.
 static bool is_held(void)
 {
     static const char ending[] = ".reached";
@@ -184,10 +184,10 @@ static bool is_asleep(const char *thread)
         fclose(file);
     text[length] = '\0';
     const char *name_end = strrchr(text, ')');
-    return !name_end || name_end[2] == 'S'; // without a file it has ended
+    return !name_end || name_end[2] == 'S'; // no file: the thread has ended
 }
 
-// True if all threads but the caller wait for something.
+// True if all threads except the caller sleep.
 static bool others_sleep(void)
 {
     DIR *threads = opendir("/proc/self/task");
@@ -204,7 +204,8 @@ static bool others_sleep(void)
 long __real_syscall(long number, ...); // NOLINT
 long __wrap_syscall(long number, ...); // NOLINT
 
-// A wait until a time, in pieces of LOOK_NS.
+// Waits on the futex until a time, in pieces of LOOK_NS, and skips the rest if a fault blocks a
+// thread and all others sleep.
 static long wait_until(long word, long operation, long value, const struct timespec *until)
 {
     uint64_t until_ns = time_ns(until);
