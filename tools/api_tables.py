@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the tables of docs/API.md equal to the code.
 
-  tools/api_tables.py            writes the tables anew; a meaning that was written by hand stays
-  tools/api_tables.py --check    says which rows differ and exits 1
+  tools/api_tables.py            rewrites the tables; a hand-written meaning is kept
+  tools/api_tables.py --check    prints the rows that differ and exits 1
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`. Fields come from the field_rule
+A table is between `<!-- table NAME -->` and `<!-- end -->`. Fields are read from the field_rule
 arrays of http/api, errors from http/errors.c, routes from the route arrays. A row without a
 meaning fails the check.
 """
@@ -23,7 +23,7 @@ ENTRY = r'FIELD_(\w+)\(\s*%s\s*(?:,\s*(?:%s|(\w+))\s*)?(?:,\s*(?:%s|NULL))?' % (
 
 
 def object_of(text, word):
-    """The text that has these rules, which may be that of another file, and the name of their array."""
+    """Returns the text that contains these rules, possibly that of another file, and the name of their array."""
     for home in [text] + [p.read_text() for p in sorted((ROOT / "http/api").glob("*.c"))]:
         found = re.search(r"field_rules %s = FIELD_RULES\((\w+)," % word, home)
         if found:
@@ -32,7 +32,7 @@ def object_of(text, word):
 
 
 def rules_of(text, array):
-    """(name, use, values that pass) of one field_rule array; members come as OBJECT.NAME."""
+    """Returns (name, use, accepted values) for each row of a field_rule array; members are named OBJECT.NAME."""
     body = re.search(r"field_rule %s\[\] = \{(.*?)\};" % array, text, flags=re.S).group(1)
     for kind, name, _, word, passes in re.findall(ENTRY, body):
         if kind != "OBJECT":
@@ -62,7 +62,7 @@ def field_rows(table):
 
 
 def field_lists(table):
-    """The fields that are not read, in two paragraphs."""
+    """Returns two paragraphs on the fields that are not read."""
     rules = rules_in(table)
     ignored = ["`%s`" % name for name, use, _ in rules if use == "IGNORED"]
     refused = ["`%s`%s" % (name, " (`%s`)" % passes[1:-1].replace(",", ", ") if passes else "")
@@ -102,14 +102,14 @@ TABLES.update((name, ("field", lambda name=name: field_rows(name))) for name in 
 
 
 def meanings(table):
-    """First cell -> last cell, of the table as it stands."""
+    """Returns {first cell: last cell} of the current table."""
     rows = [line.strip("| ").split(" | ") for line in table.split("\n") if line.startswith("| `")]
     return {row[0]: row[-1].strip() for row in rows if len(row) > 1}
 
 
 def table_of(name, old):
     head, rows = TABLES[name]
-    if name == "not-served":  # of both generation endpoints: no field of it is read
+    if name == "not-served":  # of both generation endpoints: none of its fields is read
         return "\n".join(field_lists(name))
     known = meanings(old)
     lines = ["| %s | meaning |" % head, "|%s" % ("---|" * (head.count("|") + 2))]

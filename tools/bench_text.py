@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Encoding speed of weft beside the Rust tokenizers library, one thread each, in one run.
+"""Encoding speed of weft compared with the Rust tokenizers library, one thread each, in one run.
 
     tools/bench_text.py BENCH TEXTFILE FOLDER...
 
-BENCH is build/.../bin/bench_text. Both encode the file line by line and as one text, in turns, and
-the best pass of each counts. The library's own word cache is warm, as in a server.
+BENCH is build/.../bin/bench_text. Both encode the file line by line and as one text, alternately, and
+the best pass of each counts. The library's word cache is warm, as in a server.
 """
 import json
 import os
@@ -37,7 +37,7 @@ def compare(program, path, folder):
     ours = json.loads(subprocess.check_output([program, folder, path, str(SECONDS)]))
     try:
         tokenizer = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
-    except Exception as error:  # the library throws nothing narrower
+    except Exception as error:  # the library raises no narrower class
         print("%s: the library cannot read it (%s); weft %s" % (folder, error, ours))
         return
     tokenizer.no_padding()

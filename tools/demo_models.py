@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes two of the small models under models/, byte for byte the same on every machine.
+"""Generates two of the small models under models/, identical byte for byte on every machine.
 
 They are built by hand, not trained, and need nothing but the standard library:
 
-weft-demo-chat    a Llama decoder whose residual stream carries the class of the last word; its
-                  output head is a grammar over word classes, so it speaks short sentences.
+weft-demo-chat    a Llama decoder whose residual stream contains the class of the last word; its
+                  output head is a grammar over word classes, so it generates short sentences.
 weft-demo-embed   a BERT encoder with random word vectors: texts that share words are close.
 
 The third, weft-demo-rerank, is trained (tools/demo/train.py).
@@ -195,7 +195,7 @@ def chat(path):
         embed[token][index[class_of.get(token, "other")]] = 1.0
         for d in range(32, hidden):
             embed[token][d] = rng.gauss(0, 0.02)
-    head = [[-2.2] * hidden for _ in range(size)]  # log-probability times 1/8, far below
+    head = [[-2.2] * hidden for _ in range(size)]  # log-probability times 1/8; -2.2: very unlikely
     for token in range(size):
         for d in range(len(classes), hidden):
             head[token][d] = 0.0
@@ -294,7 +294,7 @@ def wordpiece(folder, positions):
 
 
 def weight_of(piece):
-    """The weight of a piece: high for content words, low for stop words and single characters."""
+    """Returns the weight of a piece: high for content words, low for stop words and single characters."""
     if piece.startswith("["):
         return 0.0
     if piece in STOP_WORDS:

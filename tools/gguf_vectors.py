@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/runtime/gguf_vectors.json: random blocks of each quantised type of GGUF and the float32
-elements that the reference (gguf.quants of PyPI's gguf) computes from them, both in hexadecimal. And
-small whole files by the reference's writer, the corpus of fuzz_gguf, which test_gguf opens, too.
+elements that the reference (gguf.quants of PyPI's gguf) computes from them, both in hexadecimal. Also
+writes small complete files with the reference's writer: the corpus of fuzz_gguf, which test_gguf opens.
 
 Usage: python tools/gguf_vectors.py   (needs gguf and numpy; run from the root)
 """
@@ -18,7 +18,7 @@ HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
 
 
 def model(path, family, kind, random):
-    """A model of one layer whose tensors have types of 32 elements in turn."""
+    """Writes a model of one layer whose tensors alternate between the types with 32 elements per block."""
     out = gguf.GGUFWriter(path, family)
     width, vocab, bert = 32, 40, family == "bert"
     out.add_context_length(64)
@@ -84,7 +84,7 @@ def main():
         kind = gguf.GGMLQuantizationType[name]
         elements, size = gguf.GGML_QUANT_SIZES[kind]
         blocks = random.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
-        for at in HALVES[name]:  # scales as models have them: no infinities
+        for at in HALVES[name]:  # scales are finite, as in models
             halves = random.normal(0, 0.02, BLOCKS).astype(np.float16)
             blocks[:, at:at + 2] = halves.view(np.uint8).reshape(BLOCKS, 2)
         values = gguf.quants.dequantize(blocks.reshape(-1), kind).astype(np.float32)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/*.json: what transformers computes for tiny models of each family.
+"""Generates tests/golden/*.json: the outputs of transformers for tiny models of each family.
 
 No weights are stored. Element i of the tensor number t of a model is a whole number v from -64 to
 63, taken from the top bits of splitmix64(seed + t * 2^32 + i), times a power of two (or 1 + v / 128
-for norm weights); tests/runtime/golden.c makes the same bytes. All values are exact in float32,
+for norm weights); tests/runtime/golden.c generates the same bytes. All values are exact in float32,
 bfloat16 and float16, so that every precision starts from the same model.
 
-A file holds: config (config.json as published, old and new forms), files (others of the folder),
-tensors (name, shape, kind), inputs, expected (float32 run), bf16_error (relative Frobenius error of
-transformers' own bfloat16 run against it), greedy ids with the gap between the best two logits.
+A file contains: config (config.json as published, old and new forms), files (other files of the
+folder), tensors (name, shape, kind), inputs, expected (float32 run), bf16_error (relative Frobenius
+error of transformers' bfloat16 run), greedy ids with the gap between the two largest logits.
 
 Usage: python tools/golden.py [NAME...]   (needs torch and transformers; run from the root)
 """
@@ -29,7 +29,7 @@ MASK = (1 << 64) - 1
 
 
 def noise(seed, tensor, count):
-    """splitmix64 of seed + tensor * 2^32 + i, top 7 bits, as -64 .. 63."""
+    """Returns `count` integers from -64 to 63: the top 7 bits of splitmix64(seed + tensor * 2^32 + i)."""
     z = np.arange(count, dtype=np.uint64) + np.uint64((seed + (tensor << 32)) & MASK)
     with np.errstate(over="ignore"):
         z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +40,7 @@ def noise(seed, tensor, count):
 
 
 def kind_of(name, shape):
-    """-1: norm weight; else the power of two that v is divided by."""
+    """Returns -1 for a norm weight, otherwise the exponent of the power of two that v is divided by."""
     if len(shape) == 1:
         return -1 if name.endswith("weight") else 9
     if "embed" in name:
@@ -291,7 +291,7 @@ def make(name, spec):
 
 
 def rope_cases():
-    """Frequencies as transformers computes them, at shapes of published models."""
+    """Returns rotary frequencies as transformers computes them, for shapes of published models."""
     big = dict(hidden_size=4096, num_attention_heads=32, num_key_value_heads=8,
                max_position_embeddings=131072)
     phi = dict(hidden_size=3072, num_attention_heads=32, num_key_value_heads=32,

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads docs/openapi.yaml and keeps it equal to the code.
 
-  tools/openapi.py                 writes the lines between `# made:` and `# end` anew
-  tools/openapi.py --check         says what the document and the code do not have in common, exits 1
-  tools/openapi.py --json FILE     the document as JSON
-  tools/openapi.py --source FILE   the same as a C source that defines openapi_json
+  tools/openapi.py                 rewrites the lines between `# made:` and `# end`
+  tools/openapi.py --check         prints the differences between the document and the code, exits 1
+  tools/openapi.py --json FILE     writes the document as JSON
+  tools/openapi.py --source FILE   writes the JSON as a C source that defines openapi_json
 
-Fields come from the field_rule arrays of http/api: those that are ignored or refused are written
-here, of those that are read the names and, where the table has them, the types are compared. Routes
-come from the route arrays and the aliases of http/route.c, statuses from http/errors.c. The building
-needs nothing but Python: yaml_read understands what the document uses of YAML.
+Fields are read from the field_rule arrays of http/api. Ignored and refused fields are written here.
+For fields that the code reads, the names are compared, and the types if the table contains them.
+Routes are read from the route arrays and the aliases of http/route.c, statuses from http/errors.c.
+The build needs only Python: yaml_read supports the part of YAML that the document uses.
 """
 import json
 import pathlib
@@ -50,7 +50,7 @@ def scalar(text):
 
 
 def flow(text, at=0, inside=False):
-    """(value, place after it) of a flow value."""
+    """Returns (value, offset after it) of a flow value."""
     at += len(text[at:]) - len(text[at:].lstrip())
     if text[at] == '"':
         return json.JSONDecoder().raw_decode(text, at)
@@ -76,7 +76,7 @@ def flow(text, at=0, inside=False):
 
 
 def yaml_lines(text):
-    """[indent, text] of each line; flows of several lines are joined, folded texts too."""
+    """Returns [indent, text] of each line; flows and folded texts of several lines are joined."""
     out, lines = [], text.split("\n")
     while lines:
         line = lines.pop(0)
@@ -98,7 +98,7 @@ def yaml_lines(text):
 
 
 def block(lines):
-    """Takes one value off the lines."""
+    """Removes one value from the start of the lines and returns it."""
     indent, body = lines[0]
     if body.startswith("- "):
         out = []
@@ -147,7 +147,7 @@ class Row:
 
 
 class Tables:
-    """rows: of each table, by FILE.ARRAY; after: the table that a table's rules go on with."""
+    """The field_rule tables. rows: {FILE.ARRAY: rows}; after: {table: table that its rules continue with}."""
 
     def __init__(self):
         self.rows, self.after, self.rules = {}, {}, {}
@@ -172,15 +172,15 @@ class Tables:
         return self.rules.get((stem, rules)) or self.rules["", rules]
 
     def chain(self, table):
-        """The table and those that its rules go on with."""
+        """Returns the table and the tables that its rules continue with."""
         return [table] + self.chain(self.after[table]) if table in self.after else [table]
 
     def chains(self):
-        """Of the tables that no other goes on with."""
+        """Returns the chains of all tables that no other table continues with."""
         return [self.chain(table) for table in self.after if table not in self.after.values()]
 
     def hidden(self, table):
-        """Names whose rule a table before this one replaces: an allOf could not."""
+        """Returns names whose rule an earlier table replaces, which an allOf cannot express."""
         out = set()
         for chain in self.chains():
             before = chain[:chain.index(table)] if table in chain else []
@@ -190,7 +190,7 @@ class Tables:
         return out
 
     def shown(self, table):
-        """(table of the row, row): its own without the hidden, and what is hidden after it."""
+        """Returns (table of the row, row): the table's rows without the hidden ones, and the rows hidden after it."""
         chain = next((chain for chain in self.chains() if chain[0] == table), [table])
         last = chain[0] == table and table not in self.after.values()
         names = set()
@@ -216,10 +216,10 @@ def json_types(row):
     return [LETTERS[letter] for letter in row.types]
 
 
-# What is made
+# The generated parts
 
 def written(value):
-    """A value as a flow."""
+    """Returns a value as a YAML flow."""
     if isinstance(value, dict):
         return "{%s}" % ", ".join("%s: %s" % (k, written(v)) for k, v in value.items())
     if isinstance(value, list):
@@ -229,7 +229,7 @@ def written(value):
 
 
 def schema_of(row, tables, table):
-    """Of a field that is not read, else None."""
+    """Returns the schema of a field that is not read, otherwise None."""
     if row.kind == "OBJECT":
         inner = tables.table_of(table.split(".")[0], row.members)
         if tables.all_refused(inner):
@@ -261,7 +261,7 @@ def made_headers(more=()):
 
 
 def errors_of(shape):
-    """status -> [(code, type)]"""
+    """Returns {status: [(code, type)]}."""
     out = {}
     for code, rest in api_tables.error_rows():
         status, openai, messages = re.sub("`", "", rest).split(" | ")
@@ -332,7 +332,7 @@ def rewritten(text, tables):
     return re.sub(r"^( *)# made: (.*)\n(?:.*\n)*? *# end\n", section, text, flags=re.M)
 
 
-# What is compared
+# The comparison
 
 class Document:
     def __init__(self, root):
@@ -349,7 +349,7 @@ class Document:
         return value
 
     def types(self, schema):
-        """JSON types that the schema lets pass, null left out."""
+        """Returns the JSON types that the schema accepts, except null."""
         schema = self.resolved(schema)
         if "anyOf" in schema:
             return set().union(*(self.types(each) for each in schema["anyOf"]))
@@ -362,7 +362,7 @@ class Document:
         return {names[type(value)] for value in values if value is not None}
 
     def joined(self, name):
-        """The tables of a schema and of those that its allOf names."""
+        """Returns the tables of a schema and of the schemas in its allOf."""
         out = set(self.schemas[name].get("x-fields", []))
         for each in self.schemas[name].get("allOf", []):
             out |= self.joined(each["$ref"].split("/")[-1])
@@ -416,7 +416,7 @@ def field_findings(document, tables):
 
 
 def code_routes():
-    """{(method, path)} of the code, aliases too; what takes the rest of a path ends in {id}."""
+    """Returns {(method, path)} of the code, with aliases; a route for the rest of a path ends in {id}."""
     out = {tuple(first.strip("`").split()) for first, _ in api_tables.route_rows()}
     text = (ROOT / "http/route.c").read_text()
     aliases = re.findall(r'\{"(/[^"]+)", "(/[^"]+)"\}', text)

@@ -5,7 +5,7 @@
   tools/options_table.py --write    writes the page
   tools/options_table.py --check    prints the lines in which the page differs and exits 1
 
-The texts are those that `weft help COMMAND` prints; only the introductions are written here.
+The help texts are those of `weft help COMMAND`; only the introductions are written here.
 """
 import pathlib
 import re
@@ -48,20 +48,20 @@ TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[(){},]|[^\s"(){},]+')
 
 
 def source(name):
-    """The text of a file of cli/ without its comments."""
+    """Returns the text of a file of cli/ without comments."""
     text = (ROOT / "cli" / name).read_text()
     return re.sub(r'("(?:\\.|[^"\\\n])*")|//[^\n]*', lambda m: m[1] or "", text)
 
 
 def macros():
-    """{name: (parameters, body)} of the macros that make rows."""
+    """Returns {name: (parameters, body)} of the macros that produce rows."""
     text = (source("options.h") + source("continuation.h")).replace("\\\n", " ")
     found = re.findall(r"#define (OPTION_ROW|OPTION_NUMBER|OPTION_CHOICES|GENERATION_ROWS)\(([^)]*)\)(.*)", text)
     return {name: ([p.strip() for p in parameters.split(",")], body) for name, parameters, body in found}
 
 
 def split(text):
-    """The parts of a list that top-level commas separate."""
+    """Returns the parts of a list, split at top-level commas."""
     parts, depth, current = [], 0, []
     for token in TOKEN.findall(text):
         if token in "({":
@@ -77,7 +77,7 @@ def split(text):
 
 
 def expand(element, known):
-    """The rows {...} of one element, whose macros are replaced."""
+    """Returns the rows {...} of one element after macro expansion."""
     call = re.match(r"(\w+) \( (.*) \)$", element, re.S)
     if not call or call[1] not in known:
         return [element]
@@ -93,12 +93,12 @@ def expand(element, known):
 
 
 def words(text):
-    """The text of adjacent string literals."""
+    """Returns the text of adjacent string literals."""
     return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', text)).replace('\\"', '"').replace("\\\\", "\\")
 
 
 def number(text):
-    """The value of a number or of an enum constant."""
+    """Returns the value of a number or of an enum constant."""
     text = text.replace(" ", "")
     if re.fullmatch(r"0x[\da-f]+p\d+", text):
         return float.fromhex(text)
@@ -113,7 +113,7 @@ def number(text):
 
 
 def rows_of(name, arrays):
-    """(name, kind, low, high, choices, default, help) of each row."""
+    """Returns (name, kind, low, high, choices, default, help) of each row."""
     known = macros()
     for array in arrays.split():
         body = re.search(r"option_row %s\[\] = \{(.*?)\n\};" % array, source(name), re.S)[1]

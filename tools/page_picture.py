@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/page.png, README's picture of the web page: a chat with the model that `make serve` serves.
+"""Writes docs/page.png, README's picture of the web page: a chat with the model that `make serve` serves.
 
     build/release/e2e-venv-browser/bin/python tools/page_picture.py [FILE]
 
 It needs the program, models/fetched, Debian's chromium and fonts-inter, and the environment that tests/e2e/run.sh
---browser makes. The page is at rest: nothing has the focus, and the mouse is over nothing.
+--browser creates. In the picture nothing has the focus, and the mouse is not over an element.
 """
 
 import os
@@ -40,7 +40,7 @@ def picture(page, base):
             page.wait_for_timeout(50)
     page.evaluate("document.activeElement.blur()")
     page.mouse.move(0, 0)
-    page.wait_for_timeout(500)  # what fades has faded
+    page.wait_for_timeout(500)  # animations have ended
     return page.screenshot()
 
 

@@ -4,9 +4,9 @@
 
     tools/pattern_diff.py PROBE [--texts N] [--random N] [--seed S] [--write FILE]
 
-PROBE is build/.../bin/tokenizer_probe. Every pattern of patterns.py splits random texts in both;
---random N also makes N patterns of random parts. With --write the results for a few texts become
-the committed vectors of test_patterns. Every difference is printed; the exit status is 1 then.
+PROBE is build/.../bin/tokenizer_probe. Every pattern of patterns.py splits random texts in both
+programs; --random N adds N patterns of random parts. --write stores the results for a few texts as
+the committed vectors of test_patterns. Every difference is printed; the exit status is then 1.
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ RANGES = [(0x20, 0x7E), (0x61, 0x66), (0x80, 0xFF), (0x300, 0x36F), (0x900, 0x9F
 
 
 def file_of(stages, behavior="Isolated", invert=False):
-    """A tokenizer whose ids are bytes, plus 256 for the last one of a word."""
+    """Returns a tokenizer whose ids are bytes, plus 256 for the last byte of a word."""
     pre = [{"type": "Split", "pattern": {"Regex": p}, "behavior": behavior, "invert": invert}
            for p in stages]
     pre.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
@@ -96,7 +96,7 @@ def random_pattern(rng, depth=0):
 
 
 class Pair:
-    """One pattern in both programs; `refused` says which of them does not take it."""
+    """One pattern in both programs; `refused` names the programs that refuse it."""
 
     def __init__(self, program, folder, content):
         path = os.path.join(folder, "tokenizer.json")
@@ -105,7 +105,7 @@ class Pair:
         self.refused, self.probe, self.texts_refused = "", None, 0
         try:
             self.library = Tokenizer.from_file(path)
-        except Exception:  # the library throws nothing narrower
+        except Exception:  # the library raises no narrower class
             self.refused = "library"
             return
         self.probe = Probe(program, folder, quiet=True)
@@ -114,14 +114,14 @@ class Pair:
     def compare(self, name, text):
         try:
             want = self.library.encode(text, add_special_tokens=False).ids
-        except BaseException as error:  # a panic: it backtracked too often
+        except BaseException as error:  # a panic of the library: too much backtracking
             if isinstance(error, KeyboardInterrupt):
                 raise
             return 0
         got = self.probe.encode(text, 1)
         if want == got:
             return 0
-        if got is None:  # by a sentence: the pattern takes too long on this text
+        if got is None:  # refused with a sentence: the pattern takes too long on this text
             self.texts_refused += 1
             return 0
         print("DIFFERENT %s: %s\n  want %s\n  got  %s" % (name, ascii(text), ends(want), ends(got)))
@@ -129,7 +129,7 @@ class Pair:
 
 
 def ends(ids):
-    """The offsets of the bytes after which a word ends."""
+    """Returns the offsets of the bytes after which a word ends."""
     return [i + 1 for i, token in enumerate(ids) if token >= 256]
 
 
@@ -170,7 +170,7 @@ NORMALIZED = ["\u314e\u314f", "\u314e\u314f\u3134", "\uff8e\uff9f\uffbe\uffc2", 
 
 
 def cases_written():
-    """(name, what stands in the tokenizer file, texts) of each committed vector."""
+    """Returns (name, part of the tokenizer file, texts) of each committed vector."""
     for name, stages in PATTERNS.items():
         yield name, file_of(stages), EDGES
     for name, stages in RULES.items():
@@ -189,7 +189,7 @@ def cases_written():
 
 
 def stages_written():
-    """(name, pre-tokenizer) of what stands before the bytes, in each of its forms."""
+    """Returns (name, pre-tokenizer) for each form of the stages before the byte level."""
     for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
         for invert in (False, True):
             for pattern in ({"Regex": "[ab ]"}, {"String": "a"}, {"Regex": " "}):
@@ -214,7 +214,7 @@ def stages_written():
 
 
 def write(path):
-    """For each case and text the words, each followed by U+2016."""
+    """Writes the words of each case and text, each followed by U+2016."""
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"made_by": "tools/pattern_diff.py --write", "model": %s'
                    % json.dumps(file_of([])["model"], ensure_ascii=False))

@@ -90,7 +90,7 @@ PATTERNS = {
     "LongCat": [r"(?:\p{Han}|\p{Hiragana}|\p{Katakana})+", WORDS + r"|\p{N}{1,3}" + REST],
     "Sarvam": [r"[\p{Devanagari}\p{Tamil}\p{Telugu}\p{Bengali}]+", GPT2],
 }
-# Patterns that published files do not hold and that Oniguruma reads differently from PCRE2.
+# Patterns that are not in published files and that Oniguruma and PCRE2 interpret differently.
 RULES = {
     "union in a set": [r"[a-z[0-9]]+"], "taken out": [r"[\p{L}&&[^\p{Han}]]+"],
     "taken out of both": [r"[^\p{L}&&[^a-f]]+"], "three sets": [r"[a-z&&[^b]&&[a-c]]+"],

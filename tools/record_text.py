@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what the reference libraries make of our own small templates and tokenizers, so that
-test_chat_assets and test_tokenizer have a reference where the shared data are missing.
+"""Records the results of the reference libraries for small templates and tokenizers of this
+repository, so that test_chat_assets and test_tokenizer have a reference without the shared data.
 
     tools/record_text.py templates      tests/runtime/recorded/templates.json (needs jinja2)
     tools/record_text.py tokenizers     tests/runtime/recorded/tokenizers.json (needs tokenizers)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares weft's sampling with the logits processors of transformers: the probabilities that those
-give against counts of many draws, by chi-square. Seeded. Needs torch and transformers, and distribution_probe
-of the build:
+"""Compares weft's sampling with the logits processors of transformers: a chi-square test of the counts of
+many draws against the processors' probabilities. Seeded. Needs torch, transformers and the program
+distribution_probe of the build:
 
     tools/sampler_diff.py --program build/release/bin/distribution_probe [--cases 200]
 """
@@ -47,7 +47,7 @@ def case_of(dice):
 
 
 class FrequencyAndPresence:
-    """OpenAI's definition, for which transformers has no processor: only outputs count."""
+    """Frequency and presence penalty as defined by OpenAI, which transformers lacks: only outputs count."""
 
     def __init__(self, outputs, frequency, presence):
         self.outputs, self.frequency, self.presence = outputs, frequency, presence
@@ -80,13 +80,13 @@ def line_of(case):
 
 
 def probabilities(case):
-    """The processors in weft's order: masks, bias, penalties, temperature, min-p, top-k, top-p."""
+    """Applies the processors in weft's order: masks, bias, penalties, temperature, min-p, top-k, top-p."""
     ids = torch.tensor([case["prompt"] + case["outputs"] or [0]], dtype=torch.long)
     scores = torch.tensor([case["logits"]], dtype=torch.float64)
     chain = []
     if case["allowed"]:
         chain.append(methods.PrefixConstrainedLogitsProcessor(lambda batch, ids: case["allowed"], 1))
-    if case["banned"]:  # half by each of the two that ban tokens
+    if case["banned"]:  # half of them with each of the two processors that ban tokens
         half = len(case["banned"]) // 2
         chain.append(methods.SuppressTokensLogitsProcessor(case["banned"][:half]))
         chain.append(methods.NoBadWordsLogitsProcessor([[token] for token in case["banned"][half:]]))
@@ -112,7 +112,7 @@ def probabilities(case):
 
 
 def excess(expected, counts):
-    """Standard deviations of chi-square's cube root, as in tests/kernels/distribution.c."""
+    """Returns the excess of chi-square in standard deviations of its cube root (tests/kernels/distribution.c)."""
     square, cells, rare_p, rare = 0.0, 0, 0.0, 0
     for p, count in zip(expected, counts):
         if p == 0 and count > 0:

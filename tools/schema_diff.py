@@ -4,9 +4,9 @@
 
     tools/schema_diff.py PROGRAM [--schemas N] [--seed S]
 
-PROGRAM is build/.../bin/schema_check. Random schemas of all supported keywords, nested and with
-references; random values near what they ask for. Each valid value must be producible and each invalid
-one not, in some order of its keys. Every difference is printed; the exit status is 1 if there is one.
+PROGRAM is build/.../bin/schema_check. Schemas are random, with all supported keywords, nested and with
+references; values are random and close to valid. The grammar must accept each valid value in some order
+of its keys, and no invalid one. Every difference is printed; the exit status is 1 if there is one.
 """
 import argparse
 import json
@@ -95,7 +95,7 @@ def objects(r, depth, old):
     if r.random() < 0.15:
         name = "dependencies" if old else "dependentRequired"
         s[name] = {r.choice(KEYS): r.sample(KEYS, 1)}
-    # jsonschema does not see what additionalProperties evaluate.
+    # jsonschema does not count properties as evaluated that additionalProperties evaluates.
     if not old and "additionalProperties" not in s and r.random() < 0.15:
         s["unevaluatedProperties"] = r.choice([False, {"type": "integer"}])
     return s
@@ -137,7 +137,7 @@ def schema(r, depth, old):
     return s
 
 
-# Values that follow the schema more often than chance would have it.
+# Generates values that follow the schema more often than random ones.
 def near(r, s, root, depth=4):
     if depth == 0 or not isinstance(s, dict) or r.random() < 0.1:
         return value(r, 1)

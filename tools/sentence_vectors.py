@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/e2e/sentence_vectors.json: what sentence-transformers gives for the models of
+"""Writes tests/e2e/sentence_vectors.json: the vectors of sentence-transformers for the models of
 tests/e2e/sentence_model.py, with each prompt, normalised and raw.
 
 Usage: python tools/sentence_vectors.py [--check]   (needs torch and sentence-transformers, see
@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 from sentence_model import REQUESTS, TEXTS, VARIANTS, sentence_model  # noqa: E402
 
 FILE = os.path.join(ROOT, "tests/e2e/sentence_vectors.json")
-SHOWN = 12  # values of a vector that are kept, with the length of the whole
+SHOWN = 12  # number of values kept of a vector, in addition to its norm
 
 
 def recorded(variant):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds a line with the license of each source file (SPDX), or checks that it is there.
+"""Adds a line with the license (SPDX) to each source file, or checks that it is present.
 
   tools/spdx.py --write scripts    Python, shell, CMake, Makefile, workflow and CI files
   tools/spdx.py --write code       C, CUDA, C++, JavaScript and style sheets
   tools/spdx.py --check [scripts] [code]    prints the files without the line and exits 1; default: both
 
-The line is the first of a file, or the second after `#!`. Files that a program of this repository
-generates get it from that program.
+The line is the first of a file, or the second after `#!`. The programs of this repository that
+generate files write the line themselves.
 """
 import os
 import pathlib
@@ -22,7 +22,7 @@ KINDS = {
     "scripts": r"\.(py|sh|cmake|yml)$|(^|/)(CMakeLists\.txt|Makefile)$|^\.ci/run$",
     "code": r"\.(c|h|cu|cuh|cpp|inc|js|css)$",
 }
-# tools/triton/check.py hashes these two: a new line would need a run of all programs.
+# tools/triton/check.py hashes these two files: a changed line would require a run of all programs.
 SKIPPED = ("tools/triton/programs.py", "tools/triton/cases.py")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares weft's chat templates with Python's jinja2, set up as published checkpoints expect it.
+"""Compares weft's chat templates with Python's jinja2, configured as published checkpoints expect.
 
 Two kinds of cases, both seeded: every template of a folder over random conversations, and small
 generated templates over fixed values. Needs jinja2 and the chat_batch program of the build:
@@ -23,7 +23,7 @@ from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-warnings.filterwarnings("ignore", category=SyntaxWarning)  # of generated nonsense
+warnings.filterwarnings("ignore", category=SyntaxWarning)  # warnings about generated nonsense
 NOW = datetime.datetime(2025, 7, 10, 12, 0, 0)
 
 
@@ -57,7 +57,7 @@ def environment():
     words = env.filters["wordcount"]
 
     def wordcount(value):
-        if hasattr(value, "__next__"):  # an iterator's text is Python's own: not compared
+        if hasattr(value, "__next__"):  # the text of an iterator is specific to Python: not compared
             raise SystemError("the words of an iterator")
         return words(value)
 
@@ -134,7 +134,7 @@ def random_context(rng):
     context = {"bos_token": "<s>", "eos_token": "</s>",
                "add_generation_prompt": rng.random() < 0.7}
     messages = [random_message(rng) for _ in range(rng.randrange(0, 5))]
-    if rng.random() < 0.7:  # what most templates accept
+    if rng.random() < 0.7:  # roles that most templates accept
         messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": rng.choice(TEXTS)}
                     for i in range(rng.randrange(1, 5))]
         if rng.random() < 0.4:
@@ -212,7 +212,7 @@ SLICES = ["[0]", "[-1]", "[1:]", "[:-1]", "[::2]", "[::-1]", "[1:3]", "[-2:]", "
 
 
 def expression(rng, depth):
-    """Mostly an expression that has a value: a failure ends the rendering, and then nothing more is compared."""
+    """Returns an expression that mostly has a value: a failure ends the rendering, and the rest is not compared."""
     for _ in range(3):
         made = any_expression(rng, depth)
         if rng.random() < 0.05 or reference(ENV, "{{ " + made + " }}", VALUES)[0] == "text":
@@ -320,7 +320,7 @@ def reference(env, source, variables):
         return "skip", "recursion"
     except (MemoryError, SystemError) as error:
         return "skip", str(error)
-    except Exception as error:  # whatever Python raises is a failure of the template
+    except Exception as error:  # any exception is a failure of the template
         return "error", f"{type(error).__name__}: {error}"
 
 
@@ -328,15 +328,15 @@ ADDRESS = re.compile(r"0x[0-9a-f]{8}", re.IGNORECASE)
 
 
 def comparable(expected, actual):
-    """Outputs that cannot be compared: addresses, numbers over 64 bits, generators as text.
+    """False for outputs that cannot be compared: addresses, numbers over 64 bits, generators as text.
 
-    Not generated at all: a variable of the request that an inner scope reads before an outer one
-    assigns it. jinja2 finds it undefined there, weft finds the variable of the request.
+    Templates in which an inner scope reads a variable of the request before an outer scope assigns it
+    are not generated: the variable is undefined in jinja2, and that of the request in weft.
     """
     if expected[0] == "skip":
         return False
     text = expected[1] if expected[0] == "text" else ""
-    if ADDRESS.search(text):  # also where a filter has changed the words around it
+    if ADDRESS.search(text):  # even if a filter has changed the words around it
         return False
     if any(mark in text for mark in ("generator object", " at 0x", "<built-in", "bound method",
                                      "<class '", "<jinja2", "Undefined", "<Macro '",

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Small templates and what jinja2 makes of them, for test_template_vectors.
+"""Writes small templates and their outputs in jinja2, for test_template_vectors.
 
     tools/template_vectors.py > tests/runtime/template_vectors.json
 
-White space around every kind of tag, forms of subscripts and of what is undefined, arguments of methods
-and filters at their edges. Needs jinja2.
+They contain white space around every kind of tag, forms of subscripts and of undefined values, and edge cases
+of arguments of methods and filters. Needs jinja2.
 """
 import json
 import random
@@ -38,7 +38,7 @@ missing|string missing|upper missing|int missing|join missing|tojson missing.x|d
 []|first|default(2) []|last|default(3) []|max []|min z|default(4) z|default(4,true) d|length d|tojson d|list d|dictsort
 d.items()|list d.keys()|list o|tojson l[1,2]|default(6) d[()]|default(7)""".split()
 
-# Arguments of methods, filters and tests at their edges, one expression a line.
+# Edge cases of arguments of methods, filters and tests, one expression per line.
 EDGES = r"""
 'banana'.find('na', 3) ~ 'banana'.find('na', -3) ~ 'banana'.find('na', 2, 3) ~ 'éa'.find('a') ~ 'a'.find('')
 'banana'.rfind('n', 1, 4) ~ 'banana'.rfind('na', 0, -1) ~ 'banana'.index('a', 2) ~ 'banana'.rindex('a', 1, 3)
@@ -96,7 +96,7 @@ range(5, 0, -2) | list ~ range(3) ~ (range(0) | list) ~ range(2, 9)[2] ~ range(1
 """.strip().split("\n")
 
 
-# What rarely stands in a template and what is refused: one expression a line.
+# Rare forms and refused ones, one expression per line.
 RARE = r"""
 range(3) | list | length ~ range(4, none)
 range(1, 5, 0)
@@ -354,7 +354,7 @@ strftime_now('%c') ~ strftime_now('%x') ~ strftime_now('%X') ~ strftime_now('x%'
 true ~ True ~ false ~ False ~ none ~ None
 """.strip("\n").split("\n")
 
-# Whole templates: loops, macros, calls, scopes, and tags that are malformed.
+# Complete templates: loops, macros, calls, scopes, and malformed tags.
 SOURCES = [
     "{% for x in l recursive %}{{ x }}{% endfor %}",
     "{% for x in [1, [2, [3]], 4] recursive %}{% if x is iterable %}({{ loop(x) }}@{{ loop.depth }}{{ loop.depth0 }}){% else %}{{ x }}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and runs a part of the tests, in build/release. Behind `make t`.
+"""Builds and runs some of the tests in build/release. `make t` calls it.
 
     tools/test_some.py --match WORD   the tests, end-to-end files and end-to-end functions whose names contain WORD
     tools/test_some.py --diff         the fast tests that link a file which differs from HEAD, and changed Python tests
     --list                            prints the names instead
 
-A changed header counts for each object that includes it, once a first build has recorded that.
+A changed header selects every object that includes it, after a first build has recorded the includes.
 """
 import argparse
 import json
@@ -59,7 +59,7 @@ def changed_files():
 
 
 def objects_of(files):
-    """The objects that were compiled from these files or include them, from ninja's record."""
+    """Returns the objects that were compiled from these files or include them, according to ninja."""
     paths = {str(ROOT / file) for file in files}
     found, current = set(), None
     for line in output("ninja", "-C", str(BUILD), "-t", "deps").splitlines():
@@ -80,7 +80,7 @@ def symbols(file):
 
 
 def contains(target, objects):
-    """Whether a program contains one of these objects: a linker leaves out what it does not need of an archive."""
+    """True if a program contains one of these objects: a linker omits unused members of an archive."""
     found = inputs(target) & objects
     if not found or target.endswith(".so") or not (BUILD / target).exists():
         return bool(found)
@@ -89,7 +89,7 @@ def contains(target, objects):
 
 
 def tests_linking(tests, files):
-    """The tests whose programs contain one of these files."""
+    """Returns the tests whose programs contain one of these files."""
     objects = objects_of(files)
     made_from = {target: contains(target, objects)
                  for target in {target for test in tests for target in test.targets}}
@@ -98,7 +98,7 @@ def tests_linking(tests, files):
 
 
 def end_to_end(matches):
-    """Names of files and functions of tests/e2e: the file if its own name matches."""
+    """Returns names of files and functions of tests/e2e: the file if its name matches, otherwise functions."""
     names = []
     for path in sorted(E2E.glob("test_*.py")):
         if matches(path.stem):

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the tree that a program can check, over the tracked files.
+"""Checks the rules of the repository that a program can check, on the tracked files.
 
-- rooms include downwards only (docs/ARCHITECTURE.md); a folder alone includes its internal.h
+- modules include downwards only (docs/ARCHITECTURE.md); only a folder itself includes its internal.h
 - files at most 800 lines, headers 200, functions 70 (CUDA 120), lines 100
 - lines of pages (*.md) at most 100, except in tables and code; targets of links do not count
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
 - NULL is tested by !p; a file that a comment or a page names is tracked
-- every source file is in a CMake list and begins with a paragraph that says what it is
-- the tag of a struct stands for one struct in production code
-- phrases that docs/STYLE.md replaces: no more in a file than tools/voice_counts.txt records
+- every source file is in a CMake list and starts with a paragraph that describes it
+- the tag of a struct names one struct in production code
+- phrases that docs/STYLE.md replaces: at most as many per file as tools/voice_counts.txt records
 - no two places of production code share 20 lines; the names of tests begin with test_
 
-Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
+Exceptions are in tools/tidy_exceptions.txt, one "rule path [name]" per line; the list may only shrink.
 Prints one line per finding and exits 1 if there is any.
 """
 import os
@@ -23,7 +23,7 @@ import sys
 import voice
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
+MAY_INCLUDE = {  # module -> modules (prefixes of paths) that it may include
     "base": ["base/"],
     "kernels": ["kernels/", "base/"],
     "runtime/grammar": ["runtime/grammar/", "base/"],
@@ -35,7 +35,7 @@ MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
              "base/"],
     "cli": [""],
 }
-# In http only these of the scheduler may be seen (contracts, no state).
+# http may include only these headers of the scheduler (contracts, no state).
 HTTP_SCHEDULER = {"scheduler/port.h", "scheduler/stats.h", "scheduler/engine.h"}
 BANNED = {
     r"\bstrcpy\(": "memcpy with a length", r"\bsprintf\(": "snprintf", r"\batoi\(": "strtol",
@@ -47,7 +47,7 @@ ONLY_IN = {  # call -> the files that may make it
     r"\b(malloc|calloc|realloc)\(": ["base/arena.c", "kernels/cpu/", "kernels/cuda/"],
 }
 SOURCE = (".c", ".h", ".cu", ".cuh", ".cpp", ".inc")
-TWIN_LINES = 20  # of equal code in two places
+TWIN_LINES = 20  # lines of equal code in two places
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')', re.S)
 REFERRING = (".md", ".py", ".sh", ".cmake", "CMakeLists.txt")
 
@@ -71,7 +71,7 @@ def strip_comments(text):
 
 
 def functions(code):
-    """(name, first line, lines) of each function body that begins at column 0."""
+    """Returns (name, first line, lines) of each function body that starts at column 0."""
     lines = code.split("\n")
     start, name = None, None
     for number, line in enumerate(lines):
@@ -143,7 +143,7 @@ def suffixes(path):
 
 
 def check_references(paths, findings):
-    """Source files and pages that comments and pages name are there."""
+    """Source files and pages that comments and pages name exist."""
     known = set().union(*map(suffixes, paths))
     name = r"(?<![\w./*{}$-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|cuh|inc|md|py|sh))\b(?![\w(*/])"
     for path in paths:
@@ -176,7 +176,7 @@ def check_listed(paths, findings):
 
 
 def check_records(paths, findings):
-    """Decision records have a number each."""
+    """Each decision record has a different number."""
     numbers = {}
     for path in paths:
         found = re.match(r"docs/adr/(\d{4})-", path)
@@ -185,7 +185,7 @@ def check_records(paths, findings):
 
 
 def check_tags(paths, findings):
-    """One tag, one struct."""
+    """Each tag names one struct."""
     seen = {}
     for path in paths:
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
@@ -196,7 +196,7 @@ def check_tags(paths, findings):
 
 
 def code_lines(text):
-    """(line number, line without comments and needless blanks) of each line that says something."""
+    """Returns (line number, line without comments and extra blanks) of each line with code."""
     bare = COMMENT.sub(lambda m: m[1] or re.sub(r"[^\n]", "", m[0]), text)
     for number, line in enumerate(bare.split("\n"), 1):
         line = " ".join(line.split())
@@ -244,7 +244,7 @@ def check_twins(paths, findings):
 
 
 def check_voice(findings):
-    """No file has more phrases that docs/STYLE.md replaces than is recorded."""
+    """No file contains more phrases that docs/STYLE.md replaces than recorded."""
     allowed = voice.recorded()
     for path, count in voice.counts().items():
         if count > allowed.get(path, 0):

@@ -28,7 +28,7 @@ class Probe:
                                      stderr=subprocess.DEVNULL if quiet else None)
 
     def ready(self):
-        """False if the probe has ended, because it does not take the folder."""
+        """Returns False if the probe has ended because it refused the folder."""
         try:
             self.ask(0, b"")
         except BrokenPipeError:
@@ -55,7 +55,7 @@ class Probe:
         return count, b"" if count == REFUSED else self.pipe.stdout.read(count * each)
 
     def ids(self):
-        """None: the text is refused."""
+        """Returns the ids of a text, or None if the text is refused."""
         count, data = self.answer(4)
         return None if count == REFUSED else list(struct.unpack("<%di" % count, data))
 
@@ -115,10 +115,10 @@ def show(what, text, want, got):
 
 
 def load(folder):
-    """None if the library cannot read the file."""
+    """Returns the library's tokenizer, or None if the library cannot read the file."""
     try:
         tokenizer = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
-    except Exception as error:  # the library throws nothing narrower
+    except Exception as error:  # the library raises no narrower class
         print("%s: skipped, the library says: %s" % (folder, error))
         return None
     tokenizer.no_padding()

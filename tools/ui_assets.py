@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the files of the web page, http/ui/*.{html,css,js,svg}, as a C source: each with its path, content type and
-ETag (the SHA-256 of its bytes). CMake runs it when one of them changed.
+ETag (the SHA-256 of its bytes). CMake runs it when one of them changes.
 
   tools/ui_assets.py OUT FILE...
 """
@@ -12,7 +12,7 @@ import sys
 
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-LINE = 24  # bytes
+LINE = 24  # bytes per line
 
 
 def path_of(file):

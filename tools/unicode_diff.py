@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every code point through every normalizer and pre-tokenizer, beside the tokenizers library.
+"""Compares every normalizer and pre-tokenizer with the tokenizers library for every code point.
 
     tools/unicode_diff.py PROBE [--seed S]
 
-PROBE is build/.../bin/tokenizer_probe. Each part gets all characters one by one, and random
-neighbours of them (jamo, marks, letters of all Unicode versions). The exit status is 1 if anything
-differs.
+PROBE is build/.../bin/tokenizer_probe. Each part receives all characters one by one, and with random
+neighbours (jamo, marks, letters of all Unicode versions). The exit status is 1 if anything differs.
 """
 import argparse
 import json

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes runtime/text/tokenizer/unicode_tables.c: what Debian's PCRE2 and utf8proc do not know of Unicode.
+"""Writes runtime/text/tokenizer/unicode_tables.c: Unicode data that Debian's PCRE2 and utf8proc lack.
 
     tools/unicode_tables.py > runtime/text/tokenizer/unicode_tables.c
 
-The reference library reads patterns with Unicode 16.0, cases with 16.0 and decompositions with 9.0;
-some of its rules were frozen elsewhere. Unicode 16.0 comes from unicodedata2==16.0.0 and
-fonttools==4.58.0, the base 14.0.0 from Python 3.11 itself, what was frozen from the library
-(tokenizers==0.21.4), asked for every code point.
+The reference library uses Unicode 16.0 for patterns and cases and 9.0 for decompositions; some of its
+rules were frozen at other versions. Unicode 16.0 is read from unicodedata2==16.0.0 and
+fonttools==4.58.0, the base 14.0.0 from Python 3.11, and the frozen rules from the library
+(tokenizers==0.21.4), which is queried for every code point.
 """
 import sys
 import unicodedata as old
@@ -20,10 +20,10 @@ assert old.unidata_version == "14.0.0", "run this with Python 3.11"
 assert new.unidata_version == "16.0.0"
 CODES = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 CATEGORIES = "Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co"
-CATEGORIES = {name: i for i, name in enumerate(CATEGORIES.split())}  # the numbers of utf8proc
+CATEGORIES = {name: i for i, name in enumerate(CATEGORIES.split())}  # numbers as in utf8proc
 BINARIES = ("Alphabetic", "Cased", "Emoji", "Emoji_Modifier_Base", "Emoji_Presentation",
             "Ideographic", "Lowercase", "Unified_Ideograph", "Uppercase")
-# Characters of 14.0 that got a property later.
+# Characters of Unicode 14.0 that received a property in a later version.
 CHANGED = {"Alphabetic": {*range(0x363, 0x370), 0xC04, 0xF82, 0xF83, *range(0x1DD3, 0x1DE7), 0x11080,
                           0x11081},
            "Lowercase": {0x10FC, 0xA7F2, 0xA7F3, 0xA7F4, 0xAB69},
@@ -31,7 +31,7 @@ CHANGED = {"Alphabetic": {*range(0x363, 0x370), 0xC04, 0xF82, 0xF83, *range(0x1D
 
 
 def ranges(values):
-    """[(first, last, value)] of {code: value}, neighbours with one value joined."""
+    """Returns [(first, last, value)] of {code: value}; neighbours with equal values are joined."""
     out = []
     for c in sorted(values):
         if out and out[-1][1] == c - 1 and out[-1][2] == values[c]:
@@ -56,7 +56,7 @@ def table(comment, name, values, inner=False):
 
 
 def members(pattern):
-    """The characters that a pattern of the library matches."""
+    """Returns the characters that a pattern of the library matches."""
     split, out = P.Split(Regex(pattern), "removed"), set()
     for base in range(0, 0x110000, 0x1000):
         block = [c for c in range(base, base + 0x1000) if not 0xD800 <= c < 0xE000]
@@ -109,7 +109,7 @@ def added_tables():
 
 
 def unknown_to_forms():
-    """Characters that the library's Unicode 9.0 neither decomposes, orders nor composes."""
+    """Returns characters that the library's Unicode 9.0 neither decomposes, orders nor composes."""
     forms = {f: getattr(N, f)().normalize_str for f in ("NFC", "NFD", "NFKD")}
     out = set()
     for c in CODES:
@@ -153,7 +153,7 @@ def frozen_tables():
 
 
 def script_table():
-    """Scripts as UnicodeScripts sees them; characters without one are in no range."""
+    """Returns the table of scripts as in UnicodeScripts; characters without a script are in no range."""
     split = P.UnicodeScripts().pre_tokenize_str
     samples, values, last = [], {}, None
     for c in CODES:

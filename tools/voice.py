@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts phrases in C comments that docs/STYLE.md replaces; tools/tidy.py compares the counts with tools/voice_counts.txt.
 
-A comment is one // comment, with the // lines directly below it; comments of fewer than four words are ignored.
+A comment consists of consecutive // lines; comments of fewer than four words are ignored.
     tools/voice.py [PATH...]    prints each hit under these paths as path:line: kind: comment, then the rate per 1,000 comments
     tools/voice.py --write      records the current counts; no recorded count may rise
 """
@@ -29,7 +29,7 @@ COMMENT = re.compile(r"""(?:^|[^:"'])//+(.*)$""")
 
 
 def comments(text):
-    """(line, text) of each comment; // lines that follow each other are one comment."""
+    """Returns (line, text) of each comment; consecutive // lines are one comment."""
     found, previous = [], None
     for number, line in enumerate(text.split("\n"), 1):
         match = COMMENT.search(line)
@@ -46,7 +46,7 @@ def comments(text):
 
 
 def hits(text):
-    """(line, kind, comment) of each phrase found; a comment can have several."""
+    """Returns (line, kind, comment) of each phrase found; a comment can contain several."""
     return [(number, kind, words) for number, words in comments(text)
             for kind, pattern in PHRASES.items() if pattern.search(words)]
 
@@ -64,7 +64,7 @@ def read(path):
 
 
 def recorded():
-    """{path: count} of the record; a file that is not listed may have none."""
+    """Returns {path: count} of the record; a file that is not listed may contain none."""
     if not os.path.exists(os.path.join(ROOT, RECORD)):
         return {}
     rows = [line.split() for line in read(RECORD).splitlines() if line and line[0] != "#"]
