@@ -104,7 +104,7 @@ struct offload {
     bool reads_body; // true: `work` gets a copy of the body; false: it sees an empty body
     uint64_t bytes;  // approximate bytes that it reads or writes; decides which workers run it
     bool serial;     // true: one such job at a time per h2o thread, on the workers for small bodies
-    bool answers;    // true: it writes an answer; a large one does not queue with bodies
+    bool answers;    // true: it writes an answer; large answers have their own workers
     bool compiles;   // set by exchange_compile
     // Jobs with the same non-zero key share one compilation: when the first is done, `done` of the
     // others runs without their `work`. 0: shares with no other job.

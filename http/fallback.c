@@ -18,7 +18,8 @@ enum http_error fallback_error(int status)
     return status >= 500 ? HTTP_INTERNAL : HTTP_INVALID_VALUE;
 }
 
-// limit: buffer for a message that states the body limit.
+// Returns the failure for the status that h2o chose. limit: buffer for the message of a 413, which
+// states the body limit; must live as long as the failure.
 static struct http_failure failure_of(h2o_req_t *req, char *limit, size_t limit_bytes)
 {
     struct http_failure failure = {.error = fallback_error(req->res.status),

@@ -42,7 +42,8 @@ struct connection {
     uint64_t held;                   // bytes of its request bodies when last counted
     bool has_key;                    // true if one of its requests contains a valid key
     uint32_t checked_with;           // generation of the key set used for `has_key`; 0: unchecked
-    // highest stream id whose head was checked for a key: in earlier passes, and so far; HTTP/1: 1
+    // highest stream id whose head was checked for a key: before the current scan of the
+    // connection, and including it; HTTP/1: 1
     uint32_t checked_to, checked_next;
     bool refused; // true if its buffer may not grow: closed after this loop iteration
     bool busy;    // true if it had a request at the last scan
@@ -73,7 +74,7 @@ struct http_thread {
     uint32_t compile_duplicates; // number of duplicates waiting for another job's grammar
     uint32_t compile_key_duplicates[WAIT_KEYS]; // number of those duplicates per API key
     struct wait_queue compiled;      // compiled groups whose duplicates must be completed
-    bool serial_running;             // true while an serial job is at a worker
+    bool serial_running;             // true while a serial job is at a worker
     struct exchange *exchanges;      // all exchanges that h2o has not disposed of
     _Atomic uint32_t exchange_count; // written by this thread only
     // list of connections that h2o reads from: all but HTTP/1 ones with an exchange

@@ -35,7 +35,8 @@ bool call_model_or_only(struct body_call *call, enum model_kind kind,
                         const struct field_rules *rules);
 // Like call_model, for a model of any kind; `model` may be omitted if exactly one is served.
 bool call_any_model(struct body_call *call, const struct field_rules *rules);
-// Returns false if the fields have failed, and fails them if the model is of another kind.
+// Fails the fields if the model is of another kind. Returns false if the fields have failed, now or
+// before.
 bool call_kind(struct body_call *call, enum model_kind kind);
 
 // Frees the parsed body. Freeing a large tree takes milliseconds, so it happens in on_prepare.

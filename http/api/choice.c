@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    LOGPROB_PENDING = 64,  // a logprob entry counts as this many bytes of text
+    LOGPROB_PENDING = 64,  // bytes that choice_pending counts for a logprob entry
     PIECE_ENTRIES_MAX = 8, // logprob entries of a stream's chunk
 };
 

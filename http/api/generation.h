@@ -64,7 +64,7 @@ enum generation_work {
 enum generation_sent {
     SENT_NOTHING,
     SENT_BEGINNING, // stream: STEP_BEGIN was returned
-    SENT_END,       // the last step was returned, or the exchange has the failure
+    SENT_END,       // the last step was returned, or exchange_fail was called
 };
 enum generation_failed {
     FAILED_NOT,

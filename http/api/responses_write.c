@@ -10,14 +10,14 @@
 #include <time.h>
 
 enum {
-    SEND_SPACE_MIN = 2048,    // send space, in bytes, that must be free to write the next part
-    PART_BYTES = 2048,        // of an event that repeats items; its last entries may exceed it
-    ENTRIES_TOGETHER = 8,     // log probabilities written in one step
-    OPENINGS = 2,             // number of events that open a stream
+    SEND_SPACE_MIN = 2048, // send space, in bytes, that must be free to write the next part
+    PART_BYTES = 2048,     // size of a part of an event that repeats items; entries may exceed it
+    ENTRIES_TOGETHER = 8,  // log probabilities written in one step
+    OPENINGS = 2,          // number of events that open a stream
     CUT_BYTES_MAX = 64 * 1024 // bytes of items in the event that ends a cut stream
 };
 
-// JSON of an item. Its text and its log probabilities are written between these parts
+// JSON of an item. Its text and its log probabilities are written between these parts.
 
 static void part_head_put(const struct output_item *item, struct json_buffer *out)
 {
