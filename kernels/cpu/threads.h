@@ -20,7 +20,8 @@ enum status threads_open(struct threads **out, uint32_t count, struct error *err
 void threads_close(struct threads *threads);
 
 uint32_t threads_count(const struct threads *threads);
-uint32_t threads_jobs(const struct threads *threads); // jobs so far that were cut; for tests
+// For tests: returns the number of jobs so far that ran on more than one thread.
+uint32_t threads_jobs(const struct threads *threads);
 
 // Runs work(job, i, worker) for each i below chunks; returns when all have returned.
 void threads_run(struct threads *threads, threads_work *work, void *job, uint32_t chunks);
