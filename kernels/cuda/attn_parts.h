@@ -172,7 +172,7 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
         merge_places m;
 #pragma unroll
         for (uint32_t k = 0; k < MERGE_PLACES; k++) {
-            uint32_t at = mine + each * k < all ? mine + each * k : from; // dim is a multiple of 8
+            uint32_t at = mine + each * k < all ? mine + each * k : from; // else not stored
             m.from[k] = outs + at;
             m.weight[k] = weights->of + (at / dim - row) * MERGE_PITCH;
             m.sum[k] = m.out[k][0] = m.out[k][1] = m.out[k][2] = m.out[k][3] = 0;

@@ -49,8 +49,8 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
     cta_sync();
     const int32_t *history = (const int32_t *)(record + layout.history) + added->history_at;
     uint32_t count = added->history_prompt + added->history_output;
-    // Outputs first: while no prompt bit is set, a count may exceed its maximum by one per thread
-    // of the block, until each thread has subtracted its increment.
+    // Outputs first, prompt bits after the barrier: threads that increment a full count exceed its
+    // maximum until they have subtracted their increments, and so change the prompt bit meanwhile.
     for (uint32_t i = added->history_prompt + threadIdx.x; i < count; i += 256) {
         if ((uint32_t)history[i] >= a.limits.vocab)
             continue;
