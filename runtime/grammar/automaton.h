@@ -17,7 +17,7 @@ enum {
     ITEM_END = 0, // end of the list: the string may end here
     // as uint32_t: the item would exceed AUTOMATON_DEPTH_MAX or GRAMMAR_LEVELS_MAX
     ITEM_TOO_DEEP = -1,
-    // maximum items in a list; an item that cannot be completed within is dropped
+    // maximum length of a list of items; an item that needs a longer one to end is dropped
     AUTOMATON_DEPTH_MAX = HEIGHT_MAX,
     STATE_MEMBERS_MAX = 16384, // maximum members of a state; more set automaton.limit_hit
     STATE_MEMBERS_MANY = 16,   // members from which equal heads share the union of their tails
@@ -32,7 +32,7 @@ enum item_flags { ITEM_EXPANDED = 1, ITEM_ENDS = 2, ITEM_KEPT = 4 };
 struct item_info {
     uint32_t pairs_at, pair_count; // its transitions by one byte, see struct pair
     uint32_t stamp, flags;
-    uint16_t depth, levels; // number of items in the list; of these, number of EXPR_LEVEL
+    uint16_t depth, levels; // length of the list item, next, ...; number of EXPR_LEVEL in it
     uint32_t coarse[2];     // automaton_coarse of the item; 0: unknown (ITEM_END maps to itself)
 };
 struct pair {

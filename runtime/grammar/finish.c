@@ -78,7 +78,8 @@ static uint32_t expr_rewritten(struct rewrite *w, uint32_t e)
     }
 }
 
-// Returns the strings of e except the empty one, in the other builder; e can be empty.
+// Returns the strings of e except the empty one, as an expression of the other builder. The empty
+// string must be a string of e.
 static uint32_t rewritten_nonempty(struct rewrite *w, uint32_t e)
 {
     const struct expr *x = expr_of(w->from, e);

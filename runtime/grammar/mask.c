@@ -44,9 +44,10 @@ void mask_classes_find(struct mask_cache *c)
         c->group_class[group] = c->g->class_of[BYTE_GROUP_FIRST[group]];
 }
 
-// Takes one step within a token. Replaces the state by an equivalent one for the rest of the token,
-// so that the characters of a string with a maximum length lead back as those of an unbounded one
-// do.
+// Returns the state after one more byte of a token. If the grammar has repeat bounds that the rest
+// of a token cannot reach, returns the state without them (automaton_coarse): inside of a string
+// with a maximum length, each character then leads back to the same state, as in an unbounded
+// string.
 static uint32_t mask_step(struct mask_cache *c, uint32_t state, uint32_t class)
 {
     uint32_t to = automaton_step(&c->a, state, class);

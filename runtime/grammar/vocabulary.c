@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns the number of bytes of complete plain characters at the beginning of the text; *chars is
-// the number of characters.
+// Returns the number of bytes of complete plain characters at the beginning of the text. Plain: not
+// a control character, a quote mark or a backslash. *chars is the number of characters.
 static size_t plain_bytes(struct text text, uint32_t *chars)
 {
     size_t done = 0;
@@ -23,7 +23,8 @@ static size_t plain_bytes(struct text text, uint32_t *chars)
     return done;
 }
 
-// Returns true if the token consists of plain characters, the last of which may be incomplete.
+// Returns true if the token consists of plain characters (see plain_bytes), the last of which may
+// be incomplete.
 static bool is_plain(struct text token, uint32_t *chars)
 {
     size_t plain = plain_bytes(token, chars);
@@ -71,7 +72,8 @@ static struct text source_text(const struct trie_source *s, int32_t token)
     return text_span(s->text + first + from, s->v->first[token + 1] - first - from);
 }
 
-// Returns true if the first `bytes` bytes, in the token itself, are complete plain characters.
+// text: a string of the source. Returns true if the token's bytes at the place of its first `bytes`
+// entries are complete plain characters; the text of a shape has groups there.
 static bool source_is_plain(const struct trie_source *s, struct text text, size_t bytes)
 {
     uint32_t chars;
