@@ -160,8 +160,8 @@ void model_step_deadline(struct model *model, uint64_t ns);
 // returned.
 enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;
 
-// Announces whether the caller will launch another step. Engines that share a CPU then wait for it,
-// so the caller must not block before that launch or before it passes false here.
+// more: true if the caller will launch another step. Engines that share the CPU then wait for that
+// step, so the caller must not block until it has launched it or has passed false here.
 void model_more(struct model *model, bool more);
 
 // Generators: returns host memory for the masks of the step that is sampled next, whether it is
