@@ -28,7 +28,7 @@ struct writing {
     const struct tokenizer *tokenizer;
     uint32_t vocab;
     struct arena *arena;
-    struct text mark; // the mark as bytes of the vocabulary
+    struct text mark; // the mark's bytes; special tokens as in vocabulary_args
     char store[TOKEN_BUDGET_BYTES_MAX];
 };
 

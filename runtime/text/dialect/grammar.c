@@ -98,7 +98,8 @@ static uint32_t id_of(struct write *w, uint32_t number)
     }
 }
 
-// One call, from `open` on, which is the rest of its opening.
+// Returns one call. open: the literal that opens it, or the part of that literal which the answer
+// does not have yet. number: index of the call, for its id.
 static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
 {
     struct write *w = &a->w;
@@ -115,7 +116,7 @@ static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
     return grammar_join(w->b, write_literal(w, open, id), all);
 }
 
-// All calls after the first one.
+// Returns all calls after the first one.
 static uint32_t calls_after(struct calling *a)
 {
     struct write *w = &a->w;
@@ -133,7 +134,8 @@ static uint32_t calls_after(struct calling *a)
     return all;
 }
 
-// All calls, from these rests of the beginning and of the first opening on.
+// Returns all calls. begin, open: the literals before the calls and before the first one, or the
+// parts of them that the answer does not have yet.
 static uint32_t calls_from(struct calling *a, const char *begin, const char *open)
 {
     struct write *w = &a->w;
@@ -277,7 +279,7 @@ static void openings_find(struct calling *a, struct openings *o)
                     true);
 }
 
-// BLANKS blanks, and the bracket that makes it a call.
+// The bytes that may follow a name: the first BLANKS are blanks, the last makes it a call.
 static const char after_name[] = " \t\n\r(";
 
 static uint32_t blanks_before_call(struct grammar_builder *b)

@@ -33,7 +33,8 @@ static void name_drop_end(struct reply *r, const char *end)
         r->name_bytes = (uint8_t)(r->name_bytes - bytes);
 }
 
-// Splits "functions.NAME:INDEX", which is the id.
+// The name that was read, "functions.NAME:INDEX", is the id of the call: copies it to r->id and
+// leaves only NAME in r->name. Without the prefix or the index, nothing is cut there.
 static void name_from_id(struct reply *r)
 {
     static const char prefix[] = "functions.";
@@ -205,7 +206,8 @@ static bool may_begin_mark(const struct reply *r)
     return !(r->object.active && r->object.has_arguments);
 }
 
-// own: the byte is the symbol itself, not a decoded escape.
+// Reads one byte of the arguments. own: true if the byte is the symbol itself, not a decoded
+// escape.
 static void json_byte(struct reply *r, unsigned symbol, bool own)
 {
     enum json_scan_step step = JSON_SCAN_BAD;

@@ -160,7 +160,8 @@ static const char *python_word(const struct read_value *v, bool *whole)
     return NULL;
 }
 
-// Some templates write objects and arrays as Python does.
+// Returns true if the value may be written as a Python literal: some templates write objects and
+// arrays so.
 static bool may_be_python(const struct read_value *v)
 {
     struct text text = value_text(v);

@@ -71,7 +71,7 @@ struct read_value {
     size_t first, end;       // range of held without surrounding blanks
 };
 
-// An element of FORM_ELEMENTS or a container of a literal.
+// One level of nested arguments: an element (FORM_ELEMENTS), or a container in a Python literal.
 struct read_level {
     char kind;            // '{', '[', '('; 0: unknown
     bool filled;          // true if it has a member

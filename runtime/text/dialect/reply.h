@@ -80,8 +80,8 @@ const struct reply_event *reply_feed_end(struct reply *r, struct text token, uin
 // Ends the answer: emits the held text. Nothing may be fed afterwards.
 const struct reply_event *reply_finish(struct reply *r, uint32_t *count);
 
-// Sets *place to the start of an answer that continues here. Returns false inside of a call or of a
-// possible marker, where no grammar can begin.
+// Sets *place to the value of `start` with which a grammar for the rest of the answer is made.
+// Returns false inside of a call or of a possible marker, where no grammar can begin.
 bool reply_place(const struct reply *r, enum dialect_start *place);
 
 uint32_t reply_calls(const struct reply *r); // number of complete calls so far

@@ -16,7 +16,8 @@ static uint32_t members_repeat(struct object *o, uint32_t count, uint32_t min, u
     return min > 0 ? some : grammar_optional(b, some);
 }
 
-// Unknown members after `count` others, if one of them must be an extra member.
+// Returns the members with unknown keys that follow `count` known ones, at least one of them an
+// extra member (object.extra). min, max: limits of their number.
 static uint32_t with_extra(struct object *o, uint32_t count, uint32_t min, uint32_t max)
 {
     struct grammar_builder *b = o->c->b;

@@ -55,7 +55,7 @@ struct object {
     uint32_t names, names_site;
     uint32_t unknown; // expression of the keys that are not in `keys`; valid if has_unknown
     bool has_unknown;
-    uint32_t min, max, comma;        // min, max: number of members
+    uint32_t min, max, comma;        // min, max: number of members; comma: expression between two
     uint32_t member, extra;          // members with unknown keys; those of them that satisfy !extra
     bool need_extra;                 // true while object_members must include an extra member
     const struct entry *extra_entry; // entry with the keyword !extra (schema_negate.c), or NULL

@@ -26,7 +26,7 @@ struct encode {
     uint8_t type_id;
     bool added_tokens;    // false if the complete text is plain
     const uint8_t *plain; // [text bytes] 1: no guarded token may use this byte; NULL: any may
-    uint32_t *scratch[2]; // grow, reused from word to word: symbols; work of long words
+    uint32_t *scratch[2]; // grow and are reused: [1] for merging long words, [0] for all else
     size_t scratch_words[2];
     char *stage_text[STAGES_MAX]; // text rewritten by each pre-tokenizer stage
     size_t stage_bytes[STAGES_MAX];
