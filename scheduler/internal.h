@@ -116,10 +116,10 @@ void choice_end(struct engine *engine, struct request *request, uint32_t choice,
 // Wakes the h2o threads to whose ports events were pushed since the last call.
 void ports_wake(struct engine *engine);
 
-// ring_credit.c: decides which sequences may be planned for a token, at the start of the plan
-// `stamp`.
+// ring_credit.c: grants ring credit. At the start of a plan, decides for each sequence with a slot
+// whether the plan may compute a token of it. stamp: number of the plan.
 void credit_grant(struct engine *engine, uint64_t stamp);
-// Decides it for a sequence that was scheduled in the current plan.
+// Decides this for a sequence that got its slot during the current plan.
 void credit_scheduled(struct engine *engine, struct sequence *s);
 // Returns true if more than half the ring is free, so that parked sequences may return. Otherwise
 // the reader sends a notice when it next reads an event.

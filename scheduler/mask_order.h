@@ -16,7 +16,7 @@ struct launch;
 struct mask_key { // an API key that has or had rows with masks
     uint32_t key_id;
     uint64_t round; // last round of masks with a row of this key; 0: unused entry
-    uint64_t spent; // shared work its masks used, at least the virtual time when it joins
+    uint64_t spent; // shared work of its masks; raised to the virtual time when it joins a round
     uint64_t began; // value of `spent` before the round
     bool waits;     // true if a row of the key was postponed in that round
     uint32_t first, last, count; // its rows in that round, a list in batch order

@@ -35,8 +35,8 @@ bool share_valid(const struct engine *engine, const struct sequence *s)
 }
 
 // Looks the index-th block up and, if it is ready, puts it into s->blocks. The number of lookups in
-// a plan is limited; a long match is then completed by later plans, unless this plan has no row
-// yet.
+// a plan is limited: after that many it returns SHARE_COMPUTING, and later plans continue the
+// match. A plan without a row has no limit, because it would wait for nothing.
 static enum share block_find(struct engine *engine, struct sequence *s, uint32_t index)
 {
     struct plan *plan = &engine->plan;
