@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""From the command to the first token, as somebody meets it who clones weft and types `make serve`.
+"""Measures the time from `make serve` to the first token, for a user who has just cloned weft.
 
     bench/first_token.py [--starts 5] [--built] [--offline]
 
-Clones this checkout's last commit into a temporary folder, starts `make serve` there and asks for a streamed chat with
-the key that it prints. Packages and the download of models are left out: models/fetched is copied where this checkout
-has it, else the built-in models serve. The first start builds (without ccache); --built takes this checkout as it is
-and measures starts alone. Prints each start with the processor time that it and its one answer took, the load of the
+Clones this checkout's last commit into a temporary folder, starts `make serve` there and requests a streamed chat with
+the key that it prints. Installing packages and downloading models are not measured: models/fetched is copied if this
+checkout has it, otherwise the built-in models are served. The first start builds (without ccache); --built uses this
+checkout and measures only starts. Prints each start with the CPU time of the start and its answer, the load of the
 machine, and the median of the starts after the first.
 """
 
@@ -36,7 +36,7 @@ def free_port():
 
 
 def first_token(port, key, model):
-    """When the first text of a streamed answer has come."""
+    """Returns the time at which the first text of a streamed answer arrives."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     body = {"model": model, "stream": True, "max_tokens": 16, "messages": [{"role": "user", "content": "Hello"}]}
     connection.request("POST", "/v1/chat/completions", json.dumps(body),
@@ -61,7 +61,7 @@ def processor_time():
 
 
 def start(folder, offline):
-    """Seconds from the command to the screen of the start, and to the first token; the model's name."""
+    """Returns seconds from the command to the start message and to the first token, and the model's name."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("CMAKE_") and name not in ("WEFT_API_KEY", "MAKEFLAGS", "MAKELEVEL")}

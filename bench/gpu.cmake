@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What bench/gpu.sh configures (WEFT_GPU_ONLY): the rooms that need neither h2o nor the libraries for texts.
-# Without cmocka bench/cmocka stands in for it, without jansson the models are left out, without pkg-config
-# neither is looked for.
+# The configuration of bench/gpu.sh (WEFT_GPU_ONLY): the modules that need neither h2o nor the libraries for
+# text. Without cmocka, bench/cmocka replaces it; without jansson, the models are left out; without
+# pkg-config, neither library is searched.
 set(WEFT_TESTS ON)
 foreach(library cmocka jansson)
   string(TOUPPER ${library} prefix)
@@ -16,11 +16,11 @@ if(NOT CMOCKA_FOUND)
   target_include_directories(PkgConfig::CMOCKA INTERFACE ${CMAKE_SOURCE_DIR}/bench/cmocka)
 endif()
 if(JANSSON_FOUND)
-  set(rooms base kernels runtime/source runtime/model tests/conformance tests/simt tests/runtime bench)
+  set(modules base kernels runtime/source runtime/model tests/conformance tests/simt tests/runtime bench)
 else()
   message(NOTICE "pkg-config finds no jansson here: the models are left out")
-  set(rooms base kernels tests/conformance tests/simt)
+  set(modules base kernels tests/conformance tests/simt)
 endif()
-foreach(room ${rooms})
-  add_subdirectory(${room})
+foreach(module ${modules})
+  add_subdirectory(${module})
 endforeach()

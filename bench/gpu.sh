@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that must be tested on a real GPU: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]
+# Everything that needs a test on a real GPU: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]
 # Needs one GPU, nvcc, cmake, make or ninja, and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka.
 # The model tests and whole steps also need jansson and pkg-config and are skipped without them: `--stage libs` on a
-# machine that has them copies them to build/libs, which is then copied to the GPU machine. `--stage build` builds what
-# the others run, for as long as it takes.
+# machine that has them copies them to build/libs, which is then copied to the GPU machine. `--stage build` builds the
+# programs of the other stages without a time limit.
 #
-# Each stage ends within ten minutes: every step has a share of them, what it leaves goes to the later ones, and
-# `--plan` prints the shares and fails where they are more than a stage has. A stage runs to its end whatever fails
-# in it and leaves in the output folder summary.txt, which goes into bench/results/, bench.jsonl, a row of it written
-# as it is measured, and logs.txt. Ends with 0: all good; 1: something failed or was left out; 77: no GPU here.
+# Each stage ends within ten minutes: every step has a share of them, later steps can use time that it leaves, and
+# `--plan` prints the shares and fails if their sum exceeds the limit. A stage runs all steps even if some fail. It
+# writes to the output folder: summary.txt, which is stored in bench/results/, bench.jsonl, a row per measurement, and
+# logs.txt. Exit status 0: all passed; 1: something failed or was skipped; 77: no GPU here.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 stage=all
@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 [ "$stage:$plan" != build:yes ] || { echo "gpu.sh: a build has no plan, it takes as long as it takes" >&2; exit 2; }
 case $stage in build | test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
-# Headers and libraries of this machine with names in place of links, .pc files of our own and pkg-config itself.
+# Copies headers and libraries of this machine (files instead of links), new .pc files and pkg-config.
 libs() {
     local to=$PWD/build/libs name from
     rm -rf "$to" && mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/bin" || return 1
@@ -50,20 +50,20 @@ fi
 [ ! -x /usr/local/cuda/bin/nvcc ] || export PATH=$PATH:/usr/local/cuda/bin
 limit=${GPU_LIMIT_S:-570}
 build=build/gpu
-logs=$build/logs # gathered in one file: what comes back from a lent machine is few files
+logs=$build/logs # also gathered in logs.txt, because a remote machine may return only a few files
 bin=$PWD/$build/bin
 summary=$out/summary.txt
 rows=$out/bench.jsonl
 rc=0
 failed=no
 began=$SECONDS
-planned=0 # seconds of the stage that the steps until now may have taken
+planned=0 # sum of the shares of the steps so far, in seconds
 
 say() { printf '%4ds  %-28s %s\n' "$SECONDS" "$1" "$2" | tee -a "$summary"; }
 gpu=no
 if nvidia-smi -L >/dev/null 2>&1 || [ -e /dev/nvidia0 ]; then gpu=yes; fi
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-# missing COMMAND...: what of it is not here, else nothing.
+# missing COMMAND...: prints which part of the command is missing, or nothing.
 missing() {
     local word
     for word in "$@"; do
@@ -76,8 +76,8 @@ missing() {
         esac
     done
 }
-# step NAME SHARE COMMAND...: a log of its own, rows of JSON written on at once, a line in the summary; never stops
-# the script.
+# step NAME SHARE COMMAND...: runs the command for at most its share and the time left over. Writes a log, appends rows
+# of JSON immediately, and adds a line to the summary. Does not end the script.
 step() {
     local name=$1 share=$2 lack code
     shift 2
@@ -102,13 +102,13 @@ step() {
     esac
     return "$code"
 }
-# several NAME SHARE COMMAND...: a step where there are two GPUs.
+# several NAME SHARE COMMAND...: a step that needs two GPUs.
 several() {
     if [ $plan = no ] && [ "$gpus" -lt 2 ]; then say "$1" "skipped: fewer than two GPUs here"; return 0; fi
     step "$@"
 }
 
-# python NAME SHARE SCRIPT...: a step where there are a GPU, whose results it reads, and python3.
+# python NAME SHARE SCRIPT...: a step that needs python3 and the results of a GPU.
 python() {
     local lack=
     [ $gpu = yes ] || lack="no GPU here"
@@ -117,9 +117,9 @@ python() {
     step "$1" "$2" python3 -B "${@:3}"
 }
 
-models=yes # or why they are left out; known once configured
+models=yes # or the reason why they are left out; set after configuring
 
-# The parts of the tree that need little: bench/gpu.cmake. Code for just this card, 90 with the features of its own.
+# Configures the parts of the tree with few dependencies (bench/gpu.cmake), for this GPU only; sm_90 as sm_90a.
 configure() {
     local generator=() arch=90a-real limited=(timeout 60)
     command -v ninja >/dev/null && generator=(-G Ninja)
@@ -134,7 +134,7 @@ configure() {
     [ $stage != build ] || limited=()
     "${limited[@]}" cmake "${generator[@]}" -S . -B "$build" -DWEFT_GPU_ONLY=ON -DWEFT_CUDA=ON -DWEFT_SIMT_MODES=plain \
         "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}" || return
-    # a configuration that skipped the plugin says why, and nothing could be built
+    # if the configuration skipped the plugin, prints the reason: nothing can be built
     cmake --build "$build" --target help >"$build/targets" && grep -qw weft_cuda "$build/targets"
 }
 
@@ -142,7 +142,7 @@ model_tests="test_golden test_model test_simt_exact test_simt_ahead test_tinysto
 build_all() {
     step configure 30 configure || { [ $plan = yes ] || cat "$logs/configure.log"; return 1; }
     [ $plan = yes ] || grep -qw bench_step $build/targets || models="skipped: pkg-config finds no jansson here"
-    local targets=(weft_cuda gpu_ops) jobs on=(-k) # what fails to compile is no reason to leave out the rest
+    local targets=(weft_cuda gpu_ops) jobs on=(-k) # build the rest even if something fails to compile
     jobs=$(nproc)
     [ ! -e $build/build.ninja ] || on=(-k 0)
     [ $stage = bench ] || targets+=(gpu_kernels gpu_device gpu_probe conformance gpu_probe_simt)
@@ -156,13 +156,13 @@ build_all() {
 
 stage_test() {
     local name tool
-    step probe-emulated 10 "$bin/gpu_probe_simt" # every wrapper against the emulator, word by word
+    step probe-emulated 10 "$bin/gpu_probe_simt" # every intrinsic wrapper, compared with the emulator word by word
     step probe-gpu 20 "$bin/gpu_probe"
     python probe-equal 5 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
     step device 15 "$bin/gpu_device"
     step conformance 60 "$bin/conformance" cuda "$bin/libweft_cuda.so"
-    step kernels 40 "$bin/gpu_kernels" # with bit equality of exact mode
-    for name in $model_tests; do # whole models, exact mode: golden tokens, bits, steps ahead
+    step kernels 40 "$bin/gpu_kernels" # exact mode must be equal bit for bit
+    for name in $model_tests; do # complete models in exact mode: golden tokens, equal bits, steps in flight
         if [ "$models" != yes ]; then say "$name" "$models"; rc=1; continue; fi
         step "$name" 12 env WEFT_TEST_DEVICE=cuda WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/$name"
     done
@@ -180,14 +180,14 @@ stage_test() {
     done
 }
 
-# rate KEY: the best of the rows of gpu_ops so far; the large swiglu stands for a copy.
+# rate KEY: prints the best rate in the rows of gpu_ops so far; the large swiglu replaces a copy.
 rate() {
     case $1 in
     copy) grep -h 'stands for the copy' "$rows" | grep -o '"GBps":[0-9.]*' ;;
     math) grep -h '"op":"gemm"' "$rows" | grep -o '"TFLOPs":[0-9.]*' ;;
     esac 2>/dev/null | cut -d: -f2 | sort -g | tail -1
 }
-# whole NAME SHARE SHAPE [--no-exact]: whole steps of a dummy model, filled on the device.
+# whole NAME SHARE SHAPE [--no-exact]: measures complete steps of a dummy model with weights filled on the device.
 whole() {
     local name=$1 share=$2 shape=$3 copy math
     shift 3
@@ -205,22 +205,22 @@ stage_bench() {
     whole step-qwen2.5-0.5b-fast 20 qwen2.5-0.5b --no-exact
     whole step-xlm-r-large-exact 20 xlm-r-large
     whole step-qwen2.5-0.5b-exact 15 qwen2.5-0.5b
-    # the same with kernels one after another: what their overlap is worth where launches weigh most
+    # the same without overlap of kernels: shows its gain when launches are the largest cost
     whole step-qwen2.5-0.5b-fast-serial 15 qwen2.5-0.5b --no-exact --no-overlap-kernels
     whole step-qwen2.5-0.5b-exact-serial 15 qwen2.5-0.5b --no-overlap-kernels
     [ "$models" != yes ] || several copies 15 bash -c "bad=0 pids=; for i in 0 1; do CUDA_VISIBLE_DEVICES=\$i \
         '$bin/bench_step' --device cuda --library '$bin/libweft_cuda.so' --shape qwen2.5-0.5b & pids=\"\$pids \$!\"; done
-        for p in \$pids; do wait \$p || bad=1; done; exit \$bad" "$bin/bench_step" # at once
+        for p in \$pids; do wait \$p || bad=1; done; exit \$bad" "$bin/bench_step" # in parallel
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
     else
         step torch 25 python3 bench/gpu_torch.py
     fi
-    python predictions 5 bench/gpu_model/beside.py "$rows" # which of them were right
+    python predictions 5 bench/gpu_model/beside.py "$rows" # compares them with the measurements
     [ $plan = yes ] || grep -v '^{' "$logs/predictions.log" 2>/dev/null | tee -a "$summary"
 }
 
-# The shares of a stage must fit into its limit.
+# Checks that the sum of the shares fits the limit of a stage.
 plan_end() {
     [ $plan = yes ] || return 0
     echo "      stage $1: $planned s of $limit s"
@@ -247,7 +247,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 build_all || exit 1
 [ $stage != build ] || exit $rc
 [ $stage = bench ] || stage_test
-[ $stage != all ] || { began=$SECONDS planned=0; } # of `bench` alone the build is a part
+[ $stage != all ] || { began=$SECONDS planned=0; } # the build counts only for `--stage bench`
 [ $stage = test ] || stage_bench
 name=$(date -u +%Y-%m-%d)-$(echo "${card:-no-gpu}" | tr 'A-Z ' 'a-z-')-$commit.txt
 [ $gpu = no ] || echo "--- $summary belongs into bench/results/$name"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The baselines of bench/gpu.sh where torch is at hand: the same shapes as gpu_ops, one JSON row each."""
+"""The baselines of bench/gpu.sh if torch is installed: the shapes of gpu_ops, one JSON row each."""
 import json
 import time
 

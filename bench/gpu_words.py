@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The words that gpu_probe printed on a card beside those of the emulator.
+"""Compares the words that gpu_probe printed on a GPU with those of the emulator.
 
-  bench/gpu_words.py EMULATED CARD     files of lines "name number word"; exits 1 where a word is wrong
+  bench/gpu_words.py EMULATED CARD     files of lines "name number word"; exits 1 if a word is wrong
 
-A word of an approximate function is a float, which may be off by what is documented for the card and a unit of the
-emulator's C library; every other word must be the same. What is no such line (warnings of a driver) is passed over, but
-no word may be missing.
+A word of an approximate function is a float, whose error may be the documented one of the GPU plus one unit of the
+emulator's C library; every other word must be the same. Other lines (warnings of a driver) are ignored, but no word may
+be missing.
 """
 import math
 import re
 import struct
 import sys
 
-UNIT = 2.0**-23  # of the last place, at most so much of the value
-# Of the value. PTX manual: ex2.approx.ftz, rcp.approx.ftz and rsqrt.approx.ftz; CUDA's guide, maximum errors in units, the larger where
-# editions differ: expf, logf, erff, tanhf.
+UNIT = 2.0**-23  # a unit in the last place, relative to the value: at most this
+# Maximum relative errors. From the PTX manual: ex2.approx.ftz, rcp.approx.ftz and rsqrt.approx.ftz. From the CUDA guide, where editions
+# differ the larger value, in units: expf, logf, erff, tanhf.
 BOUNDS = {"ex2": 2.0**-22, "rcp": UNIT, "rsqrt": 2.0**-22.4, "expf": 2 * UNIT, "logf": UNIT, "erff": 2 * UNIT, "tanhf": 2 * UNIT}
 LINE = re.compile(r"(\w+) (\d+) ([0-9a-f]{8})$")
 
 
 def words_of(lines):
-    """{(name, number): word}"""
+    """Returns {(name, number): word}."""
     found = (LINE.match(line.rstrip()) for line in lines)
     return {(m.group(1), int(m.group(2))): m.group(3) for m in found if m}
 
@@ -38,7 +38,7 @@ def same(name, emulated, card):
 
 
 def compared(emulated, card):
-    """Sentences on what is wrong, first how many words of each name."""
+    """Returns sentences about errors: first the number of wrong words per name."""
     these, those = words_of(emulated), words_of(card)
     if not these:
         return ["the emulator printed no word"]

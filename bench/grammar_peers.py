@@ -65,8 +65,8 @@ CASES = [
 
 
 def installed():
-    """Runs this file again with the environment that has the peers; torch and transformers, which xgrammar names and does
-    not need for masks on the processor, are left out."""
+    """Runs this file again in an environment with the peers. torch and transformers, which xgrammar requires but does not
+    need for masks on the CPU, are left out."""
     python = VENV / "bin/python"
     if not (VENV / ".made").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
@@ -90,7 +90,7 @@ def vocabulary(path):
 
 
 def ordered(value, schema):
-    """Known keys in the order of the schema: it is the order of what is generated."""
+    """Returns the value with known keys in the order of the schema, which is the generated order."""
     if isinstance(value, dict) and isinstance(schema, dict):
         known = schema.get("properties") if isinstance(schema.get("properties"), dict) else {}
         keys = [k for k in known if k in value] + [k for k in value if k not in known]
@@ -101,7 +101,7 @@ def ordered(value, schema):
 
 
 def tokenized(data, ids):
-    """By the longest match."""
+    """Returns the ids of the longest matches."""
     out, at = [], 0
     while at < len(data):
         bytes_ = next(n for n in range(min(LONGEST, len(data) - at), 0, -1) if data[at:at + n] in ids)
@@ -158,7 +158,7 @@ class Llguidance:
         class Words:
             eos_token_id, bos_token_id, special_token_ids = END, None, [END]
 
-            def __call__(self, text):  # its masks have the first token alone of what is forced
+            def __call__(self, text):  # its masks contain only the first token of forced text
                 return tokenized(text, known)
         Words.tokens = [*tokens, b"<|end|>"]
         self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Words()), n_vocab=VOCAB)
@@ -176,7 +176,7 @@ class Llguidance:
 
 
 def followed(peer, compiled, ids, mask):
-    """Microseconds of each mask, or None: the document leaves the grammar."""
+    """Returns the microseconds of each mask, or None if the grammar refuses the document."""
     fill, accept = peer.start(compiled)
     out = []
     for token in ids:
@@ -191,14 +191,14 @@ def followed(peer, compiled, ids, mask):
 
 
 def measured(peer, listed):
-    """In the form that bench_grammar gives."""
+    """Returns the measurements in the format of bench_grammar."""
     import numpy
     mask, out = numpy.zeros((1, (VOCAB + 31) // 32), dtype=numpy.int32), []
     for case in listed:
         begun = time.process_time_ns()
         try:
             compiled = peer.compile(case["schema"])
-        except Exception:  # noqa: B902 - of any kind: refused
+        except Exception:  # noqa: B902 - any exception: the schema is refused
             out.append(None)
             continue
         row = [(time.process_time_ns() - begun) / 1000]
@@ -227,7 +227,7 @@ def said(name, values):
 
 
 def report(title, rows, numbers):
-    """rows: {name: results of all cases}; numbers: the cases that count."""
+    """Prints one table. rows: {name: results of all cases}; numbers: the cases that count."""
     compiled = [n for n in numbers if all(row[n] for row in rows.values())]
     taken = [(n, d) for n in compiled for d in range(1, len(rows["weft"][n])) if all(row[n][d] for row in rows.values())]
     if not taken:
@@ -251,7 +251,7 @@ def main():
     listed = cases(tokens)
     rows = {"weft": weft(tokens, listed)}
     errors = os.dup(2)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a line for each schema that a peer has doubts about
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a peer prints a line for each schema with a warning
     try:
         for peer in (Xgrammar, Llguidance):
             rows[peer.name] = measured(peer(tokens), listed)

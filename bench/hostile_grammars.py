@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The gaps between the tokens of a running stream, alone, while hostile schemas are compiled one after another, and while
-prompts of 100,000 tokens are tokenized.
+"""Measures the gaps between the tokens of a stream without other load, while hostile schemas are compiled one after another,
+and while prompts of 100,000 tokens are tokenized.
 
-  bench/hostile_grammars.py [runs [BUILD...]]    BUILD: build folders that take turns in each run (WEFT_BUILD)
+  bench/hostile_grammars.py [runs [BUILD...]]    BUILD: build folders that alternate in each run (WEFT_BUILD)
 
-The server is weft_paced, whose model waits without using a processor until a step has taken about 10 ms, so that the gaps
-say what else holds a step up. Each token is a letter, which is sent at once. The other clients are processes of a low priority,
-for they stand for other machines. Prints median, 99th percentile and longest gap of each in milliseconds, and how much
-was done meanwhile. Ends with 1 where a 99th percentile of the last build, each the median of the runs, is more than one step over
-that of its stream alone. The schemas take as much work as a compile may (docs/STRUCTURED_OUTPUT.md).
+The server is weft_paced, whose model sleeps until a step has taken about 10 ms, so that longer gaps show other delays of a
+step. Each token is a letter, which is sent immediately. The other clients are processes of low priority, because they
+represent other machines. Prints median, 99th percentile and longest gap of each case in milliseconds, and the amount of other
+work done. Exits with 1 if a 99th percentile of the last build (median of the runs) exceeds that of its stream without load by
+more than one step. The schemas need as much work as a compile may use (docs/STRUCTURED_OUTPUT.md).
 """
 import http.client
 import json
@@ -43,7 +43,7 @@ def hostile(i):
 
 
 def stream(port, tokens=TOKENS):
-    """Milliseconds between the chunks of so many tokens."""
+    """Returns the milliseconds between the chunks of a stream of `tokens` tokens."""
     answer, _client = post(port, "/tokenize", json.dumps({"model": "chat", "prompt": "a", "add_special_tokens": False}))
     [letter] = json.loads(answer.read())["tokens"]
     answer, _client = post(port, "/v1/chat/completions", chat(stream=True, ignore_eos=True, max_tokens=tokens,
@@ -76,7 +76,7 @@ def repeat(work, port, of, made):
 
 
 def beside(port, work):
-    """The gaps while clients do the work again and again, and what they made."""
+    """Returns the gaps while clients repeat the work, and how often they completed it."""
     made = multiprocessing.SimpleQueue()
     clients = [multiprocessing.Process(target=repeat, args=(work, port, of, made)) for of in range(CLIENTS)]
     for client in clients:

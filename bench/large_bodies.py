@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long a chat body of 2 MB waits for its 400 after three of 12 MB, with a window of 512 tokens.
+"""Measures how long a chat body of 2 MB waits for its 400 after three bodies of 12 MB, with a window of 512 tokens.
 
-  bench/large_bodies.py [runs [folder]]    WEFT_BUILD: build folder; folder: of the model (the demo one)
+  bench/large_bodies.py [runs [folder]]    WEFT_BUILD: build folder; folder: model folder (the demo model)
 
-Prints the seconds of each; nothing is asserted.
+Prints the seconds of each body; asserts nothing.
 """
 import http.client
 import json

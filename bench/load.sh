@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Load on a whole server: starts `weft serve` with the demo models, or with the folder given, and
-# walks bench_load through closed loops of growing size, one of all endpoints, and the recorded
-# traces if WEFT_ASSETS has them. WEFT_BUILD names the build folder (build/release), SECONDS_EACH
-# the length of each part (5). Everything is on loopback and ends with the server's own exit.
+# Load test of a complete server: starts `weft serve` with the demo models, or with the given folder, and
+# runs bench_load with closed loops of growing size, one loop over all endpoints, and the recorded traces
+# if WEFT_ASSETS contains them. WEFT_BUILD names the build folder (build/release), SECONDS_EACH the length
+# of each part (5). Uses loopback only and ends with the server's exit status.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${WEFT_BUILD:-build/release}/bin

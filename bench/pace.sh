@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Pauses between tokens and tokens a second with chunks sized by the measured time of steps and
-# without (decision 0013), in interleaved runs on a model of random weights.
+# Gaps between tokens and tokens per second, with and without chunks sized according to the measured time
+# of steps (decision 0013), in interleaved runs on a model with random weights.
 #
 #   bench/pace.sh [pairs [seconds [clients [tokens of a prompt [tokens of an answer]]]]]
 #
-# Defaults: 3 pairs, 30 s, 16 clients, prompts of 90 tokens, answers of 128. WEFT_BUILD: build folder; LAYERS: of
-# the model, whose other sizes are Qwen2.5-0.5B's (24); DTYPE: of the weights (int8).
+# Defaults: 3 pairs, 30 s, 16 clients, prompts of 90 tokens, answers of 128. WEFT_BUILD: build folder; LAYERS:
+# layers of the model, whose other sizes are Qwen2.5-0.5B's (24); DTYPE: type of the weights (int8).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${WEFT_BUILD:-build/release}/bin
@@ -20,7 +20,7 @@ shape = json.load(open("models/weft-demo-chat/config.json"))
 shape.update(hidden_size=896, intermediate_size=4864, num_hidden_layers=int(sys.argv[2]),
              num_attention_heads=14, num_key_value_heads=2)
 json.dump(shape, open(sys.argv[1] + "/config.json", "w"))
-# Each token is a word, so that each comes in a piece of its own.
+# Each token is a word, so that each is streamed as a separate chunk.
 words = {f"w{i}": i for i in range(shape["vocab_size"])}
 json.dump({"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"},
            "model": {"type": "WordLevel", "vocab": words, "unk_token": "w0"}},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of one chat model for the benchmarks in Python: `with serving.started(model) as port`."""
+"""Runs a server with one chat model for the Python benchmarks: `with serving.started(model) as port`."""
 import contextlib
 import http.client
 import os
