@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the plugin's host files for aarch64 (GH200, Grace) with Debian's cross compiler, against the CUDA
-# headers beside nvcc. They are not linked or run: there is no aarch64 toolkit or machine here. usage: tools/aarch64.sh
+# Compiles the plugin's host files for aarch64 (GH200, Grace) with Debian's cross compiler and the CUDA
+# headers of nvcc. They are not linked or run, which would need an aarch64 toolkit and machine. usage: tools/aarch64.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 headers=$(tools/nvcc.sh)/../include
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# The words of CUDA_HOST in sources.cmake are paths without an end.
+# CUDA_HOST in sources.cmake lists paths without their extensions.
 files=$(sed -n '/^set(CUDA_HOST/,/)/p' kernels/cuda/sources.cmake | tr -s ' ()\n' '\n' | grep /)
 for file in $files; do
     aarch64-linux-gnu-gcc -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -D_GNU_SOURCE '-DWEFT_DEVICE_NAME="cuda"' \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the named targets of the release preset. Shows one moving line on a terminal, a few lines
-# elsewhere, the whole log where it fails, nothing where there is nothing to do.
+# Builds the named targets of the release preset. Prints one progress line on a terminal, a few lines
+# elsewhere, the entire log if the build fails, and nothing if there is nothing to do.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp)
@@ -15,7 +15,7 @@ failed() {
     exit 1
 }
 
-# Reads ninja's lines, "[done/all] what"; keeps them all.
+# Reads ninja's lines, "[done/all] step", and logs all of them.
 show() {
     local line next=0 shown=""
     while IFS= read -r line; do
@@ -26,14 +26,14 @@ show() {
             printf '\r%-79.79s' "$line"
             shown=1
         elif [ "$all" -gt 0 ] && [ $((100 * done / all)) -ge "$next" ]; then
-            next=$(((100 * done / all / 25 + 1) * 25)) # four lines or five
+            next=$(((100 * done / all / 25 + 1) * 25)) # four or five lines in total
             echo "building: $done of $all steps"
         fi
     done
     [ -z "$shown" ] || printf '%s' "$clear"
 }
 
-# Also configured anew: a folder without libh2o, which may be there by now, and one of other presets.
+# Configures also if the folder was configured without libh2o (it may be installed by now) or with older presets.
 if [ ! -f build/release/build.ninja ] || [ CMakePresets.json -nt build/release/build.ninja ] ||
     ! grep -q '^H2O_FOUND:INTERNAL=1' build/release/CMakeCache.txt; then
     [ ! -t 1 ] || printf 'configuring'

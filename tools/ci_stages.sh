@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The stages of .ci/run after `make test`: the slow tests, units and parsers under ASan and UBSan, rings,
-# ports and the engine under TSan, the web page in a browser, the CUDA plugin for one architecture, the
-# corpora of the fuzzers. Prints each stage with its time, and the failed ones at the end.
+# Runs the stages of .ci/run after `make test`: the slow tests, unit tests and parsers under ASan and UBSan,
+# rings, ports and the engine under TSan, the web page in a browser, the CUDA plugin for one architecture,
+# the corpora of the fuzzers. Prints each stage with its time, and the failed ones at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/stages.sh
@@ -10,13 +10,13 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
 export TSAN_OPTIONS=halt_on_error=1
 
-# The slow tests: full walks on the emulator, its ASan and race modes, the interpreted PTX of nvcc,
-# budgets of the kernels, ranks of four, emulated ISA levels of the CPU.
+# The slow tests: full conformance runs on the emulator, its ASan and race modes, the interpreted PTX of
+# nvcc, budgets of the kernels, four ranks, emulated ISA levels of the CPU.
 nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
 stage "slow tests, emulator modes and PTX" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;asan;race" \
     -DWEFT_PTX=ON -DWEFT_TESTS=ON >/dev/null && tools/build.sh slow_tests && ctest --preset release -L slow -j 3'
-# Not the simulation and the conformance walk, which run the same code for minutes.
+# Without the simulation and the conformance test, which run the same code for minutes.
 stage "units and parsers under ASan and UBSan" bash -c 'cmake --preset dev >/dev/null &&
     cmake --build --preset dev --target fast_tests &&
     ctest --preset dev -j 3 -L "unit|cpu" -LE slow -E "conformance"'

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# README's commands in a minimal root of Debian 13 that debootstrap makes, with the mirror, proxies and pip
-# settings of this machine. Prints why, and exits 0, where such a root cannot be made: without root,
-# debootstrap, mounts or Debian's packages. usage: tools/debian13.sh [serve | test] [SUITE]
+# Runs README's commands in a minimal root file system of Debian 13, created by debootstrap with the mirror,
+# proxies and pip settings of this machine. If it cannot be created (no root rights, debootstrap, mounts or
+# Debian packages), prints the reason and exits 0. usage: tools/debian13.sh [serve | test] [SUITE]
 #
 #   serve   (default) make serve OFFLINE=1, then one request to each of chat, messages, embeddings, rerank
 #   test    also make test
-#   SUITE   of Debian; default: trixie
+#   SUITE   Debian suite; default: trixie
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-serve}
 suite=${2:-trixie}
 folder=$PWD/build/debian13
 root=$folder/$suite
-base=$folder/$suite.tar # what debootstrap made, for the next run
+base=$folder/$suite.tar # output of debootstrap, for the next run
 
 skip() {
     echo "skipped: $*"
     exit 0
 }
 
-# Runs a command in the root, with a /dev, /proc and process tree of its own. The variables that say how
-# this machine reaches the network are kept, no other.
+# Runs a command in the root, with its own /dev, /proc and process tree. Of the environment only the
+# variables for network access are kept.
 inside() {
     local kept
     mapfile -t kept < <(env | grep -iE '^([a-z]+_proxy|pip_[a-z_]+|ssl_cert_(file|dir))=' || true)
@@ -61,19 +61,19 @@ root_make() {
         tar -C "$root" -cf "$base.part" .
         mv "$base.part" "$base"
     fi
-    echo "force-unsafe-io" >"$root/etc/dpkg/dpkg.cfg.d/speed" # as in container images
+    echo "force-unsafe-io" >"$root/etc/dpkg/dpkg.cfg.d/speed" # same setting as in container images
     apt-config dump | grep -iE '^Acquire::[a-z:.-]*proxy' >"$root/etc/apt/apt.conf.d/90machine" || true
     cp -rL /etc/apt/auth.conf.d "$root/etc/apt/" 2>/dev/null || true
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
     cp -L /etc/pip.conf "$root/etc/" 2>/dev/null || true
-    if [ -e /etc/ssl/certs/ca-certificates.crt ]; then # also the authorities of this machine alone
+    if [ -e /etc/ssl/certs/ca-certificates.crt ]; then # includes certificate authorities that only this machine has
         mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"
         cp -rL /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
         cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
     fi
 }
 
-tree_copy() { # what git knows and what is not committed yet
+tree_copy() { # tracked files and new files that git does not ignore
     git clone -q --depth 1 "file://$PWD" "$root/weft"
     git ls-files -z -co --exclude-standard |
         while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
@@ -93,7 +93,7 @@ until grep -q "^curl" /tmp/out; do
 done
 url=$(sed -nE "s|.* serves at (http://[^ ]*)/$|\1|p" /tmp/out)
 key=$(sed -nE "s/^API key: //p" /tmp/out)
-ask() { # path, body, what the answer has
+ask() { # path, body, text that the answer must contain
     if ! answer=$(curl -sS --fail-with-body "$url$1" -H "Authorization: Bearer $key" -H "Content-Type: application/json" -d "$2") ||
         [[ $answer != *"$3"* ]]; then
         echo "$1: $answer"
@@ -124,7 +124,7 @@ mknod "$folder/null" c 1 3 2>/dev/null || skip "this machine allows no device fi
 rm -rf --one-file-system "$root"
 trap 'rm -rf --one-file-system "$root"' EXIT
 
-step() { # what was done
+step() { # name of the completed step
     echo "$1: $((SECONDS - since)) s"
     since=$SECONDS
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages that building and testing weft needs and that are missing here. Prints nothing
-# and uses no network if all are there. Where the distribution has no libh2o (Debian 13), Debian 12's is
-# unpacked into build/deps, which needs no root; if that fails as well, weft is built without its server.
-# On systems without dpkg the script names the packages and leaves the rest to the build, which reports
-# what is missing. Groups: build (default), test, fuzz, cross (aarch64), browser, roots (debian13.sh).
+# Installs the missing packages that are needed to build and test weft. If none is missing, prints nothing
+# and uses no network. If the distribution has no libh2o (Debian 13), Debian 12's is unpacked into
+# build/deps without root rights; if that fails as well, weft is built without its server. On systems
+# without dpkg the script only names the packages, and the build reports missing ones.
+# Groups: build (default), test, fuzz, cross (aarch64), browser, roots (debian13.sh).
 # usage: tools/deps.sh [build] [test] [fuzz] [cross] [browser] [roots]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# a|b: names of one package. clang-runtime: the sanitizers' library of the version that clang has.
+# a|b: alternative names of one package. clang-runtime: the sanitizer library for the installed clang version.
 build="gcc g++ cmake ninja-build make pkg-config|pkgconf python3 libh2o-evloop-dev libssl-dev libjansson-dev
   libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev python3-venv curl"
 test="libcmocka-dev git"
@@ -38,7 +38,7 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-names_of() { # a word of the lists above: prints the names of its package
+names_of() { # entry of the lists above: prints the names of its package
     local version
     if [ "$1" != clang-runtime ]; then
         echo "${1//|/ }"
@@ -49,11 +49,11 @@ names_of() { # a word of the lists above: prints the names of its package
     [ -z "$version" ] || echo "libclang-rt-$version-dev libclang-common-$version-dev"
 }
 
-offered() { # [package]: whether apt can install it
+offered() { # [package]: succeeds if apt can install it
     [ $# -gt 0 ] && apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'
 }
 
-missing_find() { # words: prints the package of each that is missing, by the name that apt offers
+missing_find() { # entries: prints the package of each missing one, with the name that apt offers
     local word name names known
     # shellcheck disable=SC2046
     known=$(dpkg-query -W -f=' ${Package}=${db:Status-Status} ' \
@@ -75,8 +75,8 @@ h2o_there() {
         pkg-config --exists libh2o-evloop 2>/dev/null
 }
 
-# Unpacks Debian 12's libh2o into build/deps. apt reads a configuration of its own for this: the mirrors
-# are those of this machine, and only packages that Debian's keys have signed are taken.
+# Unpacks Debian 12's libh2o into build/deps. apt uses a separate configuration for this: the mirrors of
+# this machine, and only packages signed with Debian's keys.
 h2o_copy() {
     local part=$PWD/build/deps.part keyring label uri reason="apt has no source with Debian's packages"
     keyring=$(compgen -G '/usr/share/keyrings/debian-archive-keyring.[gp]*' | head -n 1) ||
@@ -100,7 +100,7 @@ Acquire::https::Timeout "20";
 APT::Get::AllowUnauthenticated "false";
 APT::Sandbox::User "root";
 END
-    # A source whose lists were never fetched has no label yet: it is tried.
+    # A source without fetched lists has no label yet: try it.
     while [ -n "$keyring" ] && read -r label uri; do
         case $label in Debian | "\$(LABEL)") ;; *) continue ;; esac
         echo "deb [signed-by=$keyring] $uri bookworm main" >"$part/sources.list"
@@ -116,7 +116,7 @@ END
     echo "deps.sh: the distribution has no libh2o, and Debian 12's cannot be had: $reason" >&2
 }
 
-h2o_unpack() { # folder with the packages
+h2o_unpack() { # folder that contains the packages
     local package
     for package in "$1"/*.deb; do
         dpkg-deb -x "$package" "$1/root"
@@ -153,7 +153,7 @@ if [ -n "$missing" ] || offered $h2o || { [ -z "$lists" ] && [ "$run" != no ]; }
             $missing $h2o >&2
         exit 1
     fi
-    $run apt-get update -qq || true # a source that cannot be read need not be one of these packages'
+    $run apt-get update -qq || true # the unreadable source may not be needed for these packages
     # shellcheck disable=SC2086
     missing=$(missing_find $wanted)
     if offered $h2o; then

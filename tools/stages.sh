@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Stages of a script, sourced by .ci/run, tools/ci_stages.sh and tools/soak.sh.
+# Functions for stages of a script, sourced by .ci/run, tools/ci_stages.sh and tools/soak.sh.
 #
-#   stage NAME COMMAND...   runs it and says how long it took; a failure is kept, the rest goes on
-#   stages_end              0 where none failed, else names those that did, each with the lines of its
-#                           output that tell what failed (the whole is under build/stages/)
+#   stage NAME COMMAND...   runs the command and prints its time; notes a failure and returns 0
+#   stages_end              returns 0 if no stage failed; otherwise prints the failed ones, each with the
+#                           relevant lines of its output (the full output is in build/stages/)
 #
-# A script that runs stages in part defines its own stage_wanted and stage_ended. STAGE_SECONDS: how
-# long a stage may take; the command must then be a program, not a function.
+# A script that runs only some stages defines its own stage_wanted and stage_ended. STAGE_SECONDS: limit for
+# a stage; the command must then be a program, not a function.
 stages_failed=()
 mkdir -p build/stages
 
@@ -36,7 +36,7 @@ stage() {
         "$@" >&"$out" 2>&1 {out}>&- || code=$?
     fi
     exec {out}>&-
-    # the rest of the output; a process that outlives its stage may hold the pipe for ever
+    # waits for the rest of the output, but not forever: a process that outlives its stage keeps the pipe open
     timeout 10 tail -s 0.1 --pid="$tee" -f /dev/null
     if [ "$code" -ne 0 ]; then
         word="FAILED ($code)"

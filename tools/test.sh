@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What `make test` runs: the release build, the tests with the CTest label `fast`, and the end-to-end
-# tests. Prints what was skipped and why, then one line of counts. Each program is one test of CTest;
-# end-to-end cases are counted singly. More than five skipped tests fail the run; WEFT_SKIPS_MAX allows
-# more (no network, no python3).
+# `make test`: the release build, the tests with the CTest label `fast`, and the end-to-end tests. Prints
+# skipped tests with their reasons, then one line of counts. Each program counts as one test of CTest,
+# each end-to-end case as one test. More than five skipped tests fail the run; WEFT_SKIPS_MAX allows more
+# (no network, no python3).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tests/e2e/run.sh --prepare & # pip, while the compilers run
@@ -32,7 +32,7 @@ if [ -x tests/e2e/run.sh ]; then
         failed=$((failed + 1))
     fi
 fi
-reason_of() { # what a skipped test of CTest printed
+reason_of() { # prints the reason that a skipped test of CTest gave
     awk -v name="$1" '$0 ~ "Testing: " name "$" { on = 1 } on && /^skipped/ { print; exit }' \
         build/release/Testing/Temporary/LastTest.log
 }
