@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin layer over the CMake presets. `make` prints what there is.
+# A thin layer over the CMake presets. `make` prints the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 BUILD := build/release

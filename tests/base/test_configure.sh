@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A library that is not there ends configuring with one sentence that names its Debian package; a
-# test library that is not there leaves the tests out. pkg-config is wrapped so that it hides one.
+# A missing library ends configuring with one sentence that names its Debian package; a missing test
+# library leaves the tests out. pkg-config is wrapped to hide a library.
 # usage: test_configure.sh SOURCE_DIR
 set -uo pipefail
 source=$1
@@ -39,14 +39,14 @@ configure libcurl 1 "$(sentence libcurl libcurl4-openssl-dev)"
 configure cmocka 0 "the tests are left out: the Debian package libcmocka-dev is missing"
 configure cmocka 1 "the Debian package libcmocka-dev is missing: tools/deps.sh test" -DWEFT_TESTS=ON
 configure libh2o-evloop 0 "weft serve is left out: the Debian package libh2o-evloop-dev"
-configure " " 1 "pkg-config is missing: install the Debian package pkg-config" # a blank hides all: it fails always
-# What bench/gpu.sh configures does with whatever is there.
+configure " " 1 "pkg-config is missing: install the Debian package pkg-config" # a blank hides all libraries: pkg-config always fails
+# The configuration of bench/gpu.sh works without these libraries.
 configure cmocka 0 "no cmocka here: bench/cmocka stands in" -DWEFT_GPU_ONLY=ON
 configure jansson 0 "no jansson here: the models are left out" -DWEFT_GPU_ONLY=ON
 configure " " 0 "no cmocka here: bench/cmocka stands in" -DWEFT_GPU_ONLY=ON
-configure yajl 0 "Configuring done" # weft does not use it
+configure yajl 0 "Configuring done" # a library that weft does not use
 
-# The plugin for every card names to nvcc what it knows: 100 and 120 from 12.8 on; spills.py likewise.
+# The plugin for all GPUs, and spills.py, pass to nvcc the architectures that its version supports: 100 and 120 from 12.8.
 cat >"$work/archs.cmake" <<'END'
 include(${SOURCE}/kernels/cuda/architectures.cmake)
 cuda_architectures(${VERSION} archs)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# End-to-end tests: the official client libraries against `weft serve`. WEFT_BIN names the program
+# End-to-end tests: the official client libraries with `weft serve`. WEFT_BIN names the program
 # (default: build/release/bin/weft). Makes its Python environments in the build folder: one with the newest major
 # version of each client, one with the major version before, and for --frameworks one with agent frameworks.
 # WEFT_E2E_VENV, WEFT_E2E_VENV_OLDER and WEFT_E2E_VENV_FRAMEWORKS name others; WEFT_E2E_VENV_OLDER=none leaves the
