@@ -1,14 +1,6 @@
 // See api_cases.h.
 #include "api_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 const struct endpoint chat_endpoint = {
     MODEL_GENERATOR, "/v1/chat/completions",
     "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"};

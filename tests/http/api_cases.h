@@ -1,8 +1,30 @@
-// Table-driven tests of request fields, shared by the endpoint tests: an endpoint with its minimal
-// body, and the expected result of a body with one additional field.
+// Shared by the tests of endpoints: definitions of tests, endpoints with minimal bodies, and tables
+// of bodies with one additional field and its result. Single-threaded.
 #pragma once
 
 #include "api_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// Begins the definition of a test function and adds it to the program's tests, which run in the
+// order of their definition. setup: starts a fake that fake_teardown ends; NULL: neither is called.
+// A program with such tests has the main function of api_main.c.
+#define API_TEST(name, setup)                                                                      \
+    static void name(void);                                                                        \
+    __attribute__((constructor)) static void name##_add(void)                                      \
+    {                                                                                              \
+        api_test_add(#name, name, setup);                                                          \
+    }                                                                                              \
+    static void name(void)
+
+void api_test_add(const char *name, void (*test)(void), int (*setup)(void **state));
 
 struct endpoint {
     enum model_kind kind;
@@ -24,8 +46,8 @@ void expect_error(const struct endpoint *e, const char *more, int status, const 
 struct field_case {
     const struct endpoint *endpoint;
     const char *name;
-    const char *types; // accepted types, a letter each: b bool, i integer, n number, s string, a
-                       // array, o object
+    // Accepted types, a letter each: b bool, i integer, n number, s string, a array, o object.
+    const char *types;
     const char *good[4];
     const char *bad[5]; // accepted type, but invalid value
 };

@@ -1,17 +1,9 @@
 // What agent programs send to POST /v1/responses: tools in namespaces, custom tools, tools that
 // only the provider runs, and such items as history. Whole answers and streams agree.
 #include "api_cases.h"
-#include "api_fake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
+#define PLAIN_TEST(name) API_TEST(name, NULL)
 #define PATH "/v1/responses"
 #define HI "\"model\":\"m\",\"input\":\"hi\""
 #define SPACE                                                                                      \
@@ -51,9 +43,8 @@ static void prompt_is(const char *wanted)
     free(prompt);
 }
 
-static void test_tools_of_agents(void **state)
+TEST(test_tools_of_agents)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS "}");
     prompt_is("[user]hi[tools f patch crm__find crm__note][assistant]");
     fake_text("ok");
@@ -124,9 +115,8 @@ static void item_is(const char *text, enum finish finish, const char *wanted, co
     json_decref(want);
 }
 
-static void test_calls_of_such_tools(void **state)
+TEST(test_calls_of_such_tools)
 {
-    (void)state;
     item_is(CALL("crm__find", "{\"a\": 1}"), FINISH_STOP,
             "{\"type\":\"function_call\",\"status\":\"completed\",\"name\":\"find\","
             "\"namespace\":\"crm\",\"arguments\":\"{\\\"a\\\": 1}\"}",
@@ -152,9 +142,8 @@ static void test_calls_of_such_tools(void **state)
             "response.output_text.delta");
 }
 
-static void test_a_long_input_in_pieces(void **state)
+TEST(test_a_long_input_in_pieces)
 {
-    (void)state;
     char text[16384] = "<tool_call>{\"name\": \"patch\", \"arguments\": {\"input\": \"", *events;
     for (int i = 0; i < 5000; i++)
         strcat(text, i % 50 ? "x" : "\xc3\xa9");
@@ -165,7 +154,7 @@ static void test_a_long_input_in_pieces(void **state)
     json_decref(item);
 }
 
-static void test_a_choice_names_them(void **state)
+TEST(test_a_choice_names_them)
 {
     static const char *const good[] = {
         "{\"type\":\"custom\",\"name\":\"patch\"}",
@@ -186,7 +175,6 @@ static void test_a_choice_names_them(void **state)
          "unsupported_value", "tool_choice.tools[0].type"},
     };
     char body[4096];
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         fake_thinker("hermes");
         snprintf(body, sizeof body, "{" HI "," TOOLS ",\"tool_choice\":%s}", good[i]);
@@ -203,7 +191,7 @@ static void test_a_choice_names_them(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-static void test_wrong_tools(void **state)
+PLAIN_TEST(test_wrong_tools)
 {
     static const struct {
         const char *tools, *code, *param;
@@ -223,7 +211,6 @@ static void test_wrong_tools(void **state)
          "missing_required_parameter", "tools[0].format.syntax"},
     };
     char more[2048];
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         snprintf(more, sizeof more, "\"tools\":[%s]", bad[i].tools);
         expect_error(&responses_endpoint, more, 400, bad[i].code, bad[i].param);
@@ -231,9 +218,8 @@ static void test_wrong_tools(void **state)
 }
 
 // Every type of item that agents send back becomes a part of the prompt.
-static void test_items_of_such_tools(void **state)
+TEST(test_items_of_such_tools)
 {
-    (void)state;
     fake_request(
         PATH,
         "{\"model\":\"m\"," TOOLS ",\"input\":[{\"type\":\"message\",\"role\":\"user\","
@@ -258,7 +244,7 @@ static void test_items_of_such_tools(void **state)
     fake_gone();
 }
 
-static void test_no_type_of_item_is_refused(void **state)
+PLAIN_TEST(test_no_type_of_item_is_refused)
 {
     static const char *const types[] = {
         "web_search_call",
@@ -281,7 +267,6 @@ static void test_no_type_of_item_is_refused(void **state)
         "apply_patch_call_output",
     };
     char more[512];
-    (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         snprintf(more, sizeof more,
                  "\"input\":[{\"type\":\"%s\",\"call_id\":\"c\",\"output\":[{\"a\":1}]}]",
@@ -309,9 +294,8 @@ static void action_is(const char *rest, const char *code)
     json_decref(body);
 }
 
-static void test_actions_on_responses(void **state)
+TEST(test_actions_on_responses)
 {
-    (void)state;
     action_is("compact", "unknown_url");
     action_is("resp_1", "unknown_url");
     action_is("resp_1/cancel", "response_not_found");
@@ -333,9 +317,8 @@ static void messages_prompt_is(const char *more, const char *wanted)
 }
 
 // A deferred tool is in the prompt from the first block on that refers to it.
-static void test_deferred_tools(void **state)
+TEST(test_deferred_tools)
 {
-    (void)state;
     messages_prompt_is("\"messages\":[{\"role\":\"user\",\"content\":\"u\"}]",
                        "[user]u[tools find][no-think][assistant]");
     messages_prompt_is(
@@ -352,32 +335,14 @@ static void test_deferred_tools(void **state)
 }
 
 // A model without thinking ignores a request for it, in every shape.
-static void test_thinking_without_a_thinker(void **state)
+PLAIN_TEST(test_thinking_without_a_thinker)
 {
     static const char on[] = "\"max_tokens\":2000,\"thinking\":{\"type\":\"enabled\","
                              "\"budget_tokens\":1024}";
-    (void)state;
     expect_ok(&messages_endpoint, on);
     expect_ok(&messages_endpoint, "\"thinking\":{\"type\":\"adaptive\"}");
     expect_error(&messages_endpoint, "\"thinking\":{\"type\":\"enabled\"}", 400,
                  "missing_required_parameter", "thinking.budget_tokens");
     expect_ok(&chat_endpoint, "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":9}");
     expect_ok(&responses_endpoint, "\"thinking\":{\"type\":\"enabled\"}");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tools_of_agents, setup, fake_teardown),
-        cmocka_unit_test_setup_teardown(test_calls_of_such_tools, setup, fake_teardown),
-        cmocka_unit_test_setup_teardown(test_a_long_input_in_pieces, setup, fake_teardown),
-        cmocka_unit_test_setup_teardown(test_a_choice_names_them, setup, fake_teardown),
-        cmocka_unit_test(test_wrong_tools),
-        cmocka_unit_test_setup_teardown(test_items_of_such_tools, setup, fake_teardown),
-        cmocka_unit_test(test_no_type_of_item_is_refused),
-        cmocka_unit_test_setup_teardown(test_actions_on_responses, setup, fake_teardown),
-        cmocka_unit_test_setup_teardown(test_deferred_tools, setup, fake_teardown),
-        cmocka_unit_test(test_thinking_without_a_thinker),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

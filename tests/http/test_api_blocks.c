@@ -1,19 +1,11 @@
 // Content blocks of /v1/messages against the doubles of exchange and port: thinking, text and
 // tool_use, combined, as one response and as events; tools and tool_choice as passed to the
 // template.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "http/api/answer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define PATH "/v1/messages"
 #define COUNT "/v1/messages/count_tokens"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -253,9 +245,8 @@ static void expect(const char *fields, const char *text, enum finish finish, con
     free(line);
 }
 
-static void test_blocks_in_their_order(void **state)
+TEST(test_blocks_in_their_order)
 {
-    (void)state;
     expect(THINK "," TOOLS,
            "<think>hm</think>\n\nSee: " CALL("f", "{\"a\": \"\xC3\xA9\\n\"}") "\n" CALL("g", "{}"),
            FINISH_STOP, "thinking(hm)text(See:)tool_use(f {\"a\":\"\xC3\xA9\\n\"})tool_use(g {})",
@@ -273,9 +264,8 @@ static void test_blocks_in_their_order(void **state)
 }
 
 // Thinking that the request did not enable is not shown: the text is the first block.
-static void test_thinking_is_shown_where_it_was_asked_for(void **state)
+TEST(test_thinking_is_shown_where_it_was_asked_for)
 {
-    (void)state;
     expect("", "<think>hm</think>Yes", FINISH_STOP, "text(Yes)", "end_turn");
     expect("\"thinking\":{\"type\":\"disabled\"}", "<think>hm</think>Yes", FINISH_STOP, "text(Yes)",
            "end_turn");
@@ -288,9 +278,8 @@ static void test_thinking_is_shown_where_it_was_asked_for(void **state)
     expect(THINK, "<think>hm", FINISH_LENGTH, "thinking(hm)", "max_tokens");
 }
 
-static void test_thinking_tokens_and_signatures(void **state)
+TEST(test_thinking_tokens_and_signatures)
 {
-    (void)state;
     char signatures[3][64];
     static const char *const fields[] = {
         THINK, THINK, "\"thinking\":{\"type\":\"adaptive\",\"display\":\"omitted\"}"};
@@ -316,9 +305,8 @@ static void test_thinking_tokens_and_signatures(void **state)
 }
 
 // A signature depends on the text, not on how it was split, even for long text.
-static void test_signatures_of_long_thoughts(void **state)
+TEST(test_signatures_of_long_thoughts)
 {
-    (void)state;
     char text[1200] = "<think>", want[1200];
     memset(text + 7, 'x', 1000);
     strcat(text, "</think>y");
@@ -336,9 +324,8 @@ static void test_signatures_of_long_thoughts(void **state)
 }
 
 // Stop reasons follow the table in the documentation; calls have priority.
-static void test_reasons_beside_calls(void **state)
+TEST(test_reasons_beside_calls)
 {
-    (void)state;
     expect(TOOLS ",\"stop_sequences\":[\"END\"]", CALL("f", "{}") " b END", FINISH_NONE,
            "tool_use(f {})text(b )", "tool_use");
     expect(TOOLS ",\"stop_sequences\":[\"END\"]", CALL("f", "{\"a\":\"END\"}"), FINISH_STOP,
@@ -351,9 +338,8 @@ static void test_reasons_beside_calls(void **state)
            "max_tokens");
 }
 
-static void test_a_call_that_the_limit_cuts(void **state)
+TEST(test_a_call_that_the_limit_cuts)
 {
-    (void)state;
     static const char begun[] = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, {\"b\": 2";
     expect(TOOLS ",\"max_tokens\":99", begun, FINISH_LENGTH, "tool_use(f {\"a\":[1,{}]})",
            "max_tokens");
@@ -364,9 +350,8 @@ static void test_a_call_that_the_limit_cuts(void **state)
 }
 
 // Arguments may be a JSON string; its content need not be an object.
-static void test_input_is_an_object(void **state)
+TEST(test_input_is_an_object)
 {
-    (void)state;
     static const char *const values[] = {"[1, 2", "true", "5", "\\\"a", " [", "\\n1"};
     static const char *const texts[] = {"[1, 2", "true", "5", "\"a", "[", "1"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -389,9 +374,8 @@ static void test_input_is_an_object(void **state)
 
 // Arguments that are not JSON become text, not tool input: invalid input would make clients abort
 // the stream.
-static void test_a_call_that_breaks_is_text(void **state)
+TEST(test_a_call_that_breaks_is_text)
 {
-    (void)state;
     static const char broken[] = CALL("f", "{\"a\": 1, \"b\": oops}") " then";
     expect(TOOLS, broken, FINISH_STOP, "text(f {\"a\": 1, \"b\": oops}})text(then)", "end_turn");
     expect(TOOLS, "So " CALL("f", "{\"a\":}") CALL("g", "{}"), FINISH_STOP,
@@ -403,9 +387,8 @@ static void test_a_call_that_breaks_is_text(void **state)
 }
 
 // With eager input streaming the input is sent as it is generated; the invalid rest becomes text.
-static void test_input_as_it_comes(void **state)
+TEST(test_input_as_it_comes)
 {
-    (void)state;
     static const char broken[] = CALL("f", "{\"a\": 1, \"b\": oops}") " then";
     for (int step = 1; step < 100; step *= 3) {
         char *line = line_of(ask(EAGER, broken, FINISH_STOP, step));
@@ -439,9 +422,8 @@ static void test_input_as_it_comes(void **state)
     }
 }
 
-static void test_what_there_is_of_an_object(void **state)
+TEST(test_what_there_is_of_an_object)
 {
-    (void)state;
     static const char *const rows[][2] = {
         {"", "{}"},
         {"{", "{}"},
@@ -484,9 +466,8 @@ static void test_what_there_is_of_an_object(void **state)
 }
 
 // Each prefix of a complete text gives an object.
-static void test_every_beginning_is_an_object(void **state)
+TEST(test_every_beginning_is_an_object)
 {
-    (void)state;
     static const char text[] = "{\"a\\\\\": [1.5e3, \"\\u00e9\\\"]\", {\"b\": {}}, [[null]]], "
                                "\"c\": {\"d\": false, \"e\": \"\"}, \"f\": -0}";
     for (size_t bytes = 0; bytes < sizeof text; bytes++) {
@@ -511,9 +492,8 @@ static void prompt_is(const char *want)
     fake_gone();
 }
 
-static void test_tools_as_the_template_gets_them(void **state)
+TEST(test_tools_as_the_template_gets_them)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"system\":\"s\"}");
     prompt_is("[system]s[user]hi[tools f g][no-think][assistant]");
     again();
@@ -533,9 +513,8 @@ static void test_tools_as_the_template_gets_them(void **state)
     fake_chat.shows = NULL;
 }
 
-static void test_tokens_of_tools_are_counted(void **state)
+TEST(test_tokens_of_tools_are_counted)
 {
-    (void)state;
     const char *const fields[] = {"", "," TOOLS, ",\"system\":\"s\"," TOOLS "," THINK};
     for (size_t i = 0; i < 3; i++) {
         char body[1024], want[64];
@@ -551,9 +530,8 @@ static void test_tokens_of_tools_are_counted(void **state)
     }
 }
 
-static void test_what_tools_may_not_be(void **state)
+TEST(test_what_tools_may_not_be)
 {
-    (void)state;
     static const struct {
         const char *fields, *says;
     } cases[] = {
@@ -595,9 +573,8 @@ static void test_what_tools_may_not_be(void **state)
     assert_non_null(strstr(fake.sent, "does not support tools"));
 }
 
-static void test_a_name_may_have_128_letters(void **state)
+TEST(test_a_name_may_have_128_letters)
 {
-    (void)state;
     char name[130] = {0}, body[512];
     for (int n = 128; n <= 129; n++) {
         memset(name, 'n', (size_t)n);
@@ -611,9 +588,8 @@ static void test_a_name_may_have_128_letters(void **state)
 }
 
 // The prefill is parsed first; the response contains only the new part.
-static void test_a_prefill_that_has_begun_a_call(void **state)
+TEST(test_a_prefill_that_has_begun_a_call)
 {
-    (void)state;
     for (int stream = 0; stream < 2; stream++) {
         char body[1024];
         again();
@@ -637,37 +613,10 @@ static void test_a_prefill_that_has_begun_a_call(void **state)
     }
 }
 
-static void test_nothing_is_left_when_the_client_goes(void **state)
+TEST(test_nothing_is_left_when_the_client_goes)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS "," THINK ",\"stream\":true}");
     fake_text("<think>a</think><tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
     fake_ready();
     fake_gone();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_blocks_in_their_order),
-        TEST(test_thinking_is_shown_where_it_was_asked_for),
-        TEST(test_thinking_tokens_and_signatures),
-        TEST(test_signatures_of_long_thoughts),
-        TEST(test_reasons_beside_calls),
-        TEST(test_a_call_that_the_limit_cuts),
-        TEST(test_a_call_that_breaks_is_text),
-        TEST(test_input_is_an_object),
-        TEST(test_input_as_it_comes),
-        TEST(test_what_there_is_of_an_object),
-        TEST(test_every_beginning_is_an_object),
-        TEST(test_tools_as_the_template_gets_them),
-        TEST(test_tokens_of_tools_are_counted),
-        TEST(test_what_tools_may_not_be),
-        TEST(test_a_name_may_have_128_letters),
-        TEST(test_a_prefill_that_has_begun_a_call),
-        TEST(test_nothing_is_left_when_the_client_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

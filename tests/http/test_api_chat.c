@@ -1,18 +1,10 @@
 // /v1/chat/completions against the doubles of exchange and port: event sequences byte for byte,
 // bodies, usage, stop strings, the conversation as passed to the template.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "http/api/generation.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
@@ -22,9 +14,8 @@
 #define CHUNK(delta) HEAD "{\"index\":0,\"delta\":" delta ",\"logprobs\":null,\"finish_reason\":"
 #define ROLE CHUNK("{\"role\":\"assistant\",\"content\":\"\"}")
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.answers, 0); // no response before the first token
@@ -44,9 +35,8 @@ static void test_stream(void **state)
     assert_int_equal(fake.counted_tokens, 7);
 }
 
-static void test_stream_usage(void **state)
+TEST(test_stream_usage)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     fake_text("a");
     fake_finish(FINISH_LENGTH, 'b');
@@ -74,9 +64,8 @@ static void test_stream_usage(void **state)
                                                                              "data: [DONE]\n\n");
 }
 
-static void test_stream_continuous_usage(void **state)
+TEST(test_stream_continuous_usage)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true,"
                        "\"continuous_usage_stats\":true}}");
     fake_text("a");
@@ -91,13 +80,12 @@ static void test_stream_continuous_usage(void **state)
 }
 
 // stream_options null or {} means no usage; without a stream it is ignored.
-static void test_stream_options_empty(void **state)
+TEST(test_stream_options_empty)
 {
     static const char *const bodies[] = {
         "{" HI ",\"stream\":true,\"stream_options\":null}",
         "{" HI ",\"stream\":true,\"stream_options\":{}}",
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
@@ -114,9 +102,8 @@ static void test_stream_options_empty(void **state)
     assert_int_equal(fake.status, 200);
 }
 
-static void test_stream_empty(void **state)
+TEST(test_stream_empty)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
@@ -124,9 +111,8 @@ static void test_stream_empty(void **state)
                         ROLE "null}]}\n\n" CHUNK("{}") "\"stop\"}]}\n\ndata: [DONE]\n\n");
 }
 
-static void test_whole(void **state)
+TEST(test_whole)
 {
-    (void)state;
     fake_request(PATH, "{" HI "}");
     fake_text("Hello.");
     fake_ready();
@@ -145,9 +131,8 @@ static void test_whole(void **state)
 }
 
 // A queued stream gets its 200 after 5 s, and a comment after 10 s of silence.
-static void test_queue_and_silence(void **state)
+TEST(test_queue_and_silence)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_second(4);
     assert_int_equal(fake.answers, 0);
@@ -170,13 +155,12 @@ static void test_queue_and_silence(void **state)
     assert_null(strstr(role + 1, "\"role\"")); // one role chunk only
 }
 
-static void test_fail_before_stream(void **state)
+TEST(test_fail_before_stream)
 {
     static const struct {
         enum finish finish;
         int status;
     } cases[] = {{FINISH_TIMEOUT, 504}, {FINISH_ERROR, 500}, {FINISH_CANCEL, 503}};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
@@ -192,9 +176,8 @@ static void test_fail_before_stream(void **state)
     }
 }
 
-static void test_fail_in_stream(void **state)
+TEST(test_fail_in_stream)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     fake_text("x");
     fake_ready();
@@ -211,7 +194,7 @@ static void test_fail_in_stream(void **state)
     assert_true(fake.ended);
 }
 
-static void test_busy(void **state)
+TEST(test_busy)
 {
     static const struct {
         enum admission admission;
@@ -220,7 +203,6 @@ static void test_busy(void **state)
                  {ADMISSION_TOO_MANY_TOKENS, 400},
                  {ADMISSION_DRAINING, 503},
                  {ADMISSION_FAILED, 503}};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
@@ -231,9 +213,8 @@ static void test_busy(void **state)
     }
 }
 
-static void test_slow_reader(void **state)
+TEST(test_slow_reader)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("a");
     fake_ready();
@@ -249,9 +230,8 @@ static void test_slow_reader(void **state)
 }
 
 // A long run of tokens is sent as several chunks; none exceeds the buffer.
-static void test_long_run(void **state)
+TEST(test_long_run)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     for (int i = 0; i < 1000; i++)
         fake_token('a');
@@ -264,9 +244,8 @@ static void test_long_run(void **state)
     assert_true(fake.ended);
 }
 
-static void test_stop_string(void **state)
+TEST(test_stop_string)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop\":[\"END\",\"\"],\"stream\":true,"
                        "\"stream_options\":{\"include_usage\":true}}");
     fake_text("one E");
@@ -289,9 +268,8 @@ static void test_stop_string(void **state)
     assert_int_equal(fake.choice_cancels, 1);
 }
 
-static void test_stop_held_at_end(void **state)
+TEST(test_stop_held_at_end)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop\":\"END\"}");
     fake_text("one EN");
     fake_finish(FINISH_STOP, FAKE_END);
@@ -300,9 +278,8 @@ static void test_stop_held_at_end(void **state)
 }
 
 // Stop strings are searched for in the generated text only, not in the prompt.
-static void test_stop_in_prompt(void **state)
+TEST(test_stop_in_prompt)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop\":\"hi\"}");
     fake_text("oh");
     fake_finish(FINISH_STOP, FAKE_END);
@@ -310,9 +287,8 @@ static void test_stop_in_prompt(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"oh\""));
 }
 
-static void test_15_characters_over_several_tokens(void **state)
+TEST(test_15_characters_over_several_tokens)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_token(0xF0);
     fake_ready();
@@ -330,11 +306,10 @@ static void test_15_characters_over_several_tokens(void **state)
 }
 
 // The joined deltas equal the complete text, however the tokens are drained.
-static void test_cut_everywhere(void **state)
+TEST(test_cut_everywhere)
 {
     static const char text[] = "ab \xC3\xA9 EN\"D\n ENDx";
     char joined[64];
-    (void)state;
     for (unsigned cuts = 0; cuts < 1u << (sizeof text - 1); cuts += 37) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
@@ -359,9 +334,8 @@ static void test_cut_everywhere(void **state)
     }
 }
 
-static void test_sampling(void **state)
+TEST(test_sampling)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,"
                        "\"seed\":9007199254740993,\"max_tokens\":9,\"ignore_eos\":true}");
     assert_true(fake.sampling.temperature == 0.5f);
@@ -373,10 +347,9 @@ static void test_sampling(void **state)
     assert_true(fake.ignore_end);
 }
 
-static void test_sampling_defaults(void **state)
+TEST(test_sampling_defaults)
 {
     uint64_t seed;
-    (void)state;
     fake_request(PATH,
                  "{" HI ",\"max_tokens\":5,\"max_completion_tokens\":6,\"temperature\":null}");
     assert_true(fake.sampling.temperature == 1.0f);
@@ -394,10 +367,9 @@ static void test_sampling_defaults(void **state)
     assert_true(seed != fake.sampling.seed);
 }
 
-static void test_length(void **state)
+TEST(test_length)
 {
     char body[600], text[300];
-    (void)state;
     memset(text, 'x', sizeof text);
     // The template adds 17 tokens; the window is 200 tokens.
     for (int n = 182; n <= 184; n++) {
@@ -453,9 +425,8 @@ static void expect_prompt(const char *messages, const char *rest, const char *wa
 #define USER "{\"role\":\"user\",\"content\":\"u\"}"
 #define RESULT(id) "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"r\"}"
 
-static void test_roles(void **state)
+TEST(test_roles)
 {
-    (void)state;
     expect_prompt("[{\"role\":\"developer\",\"content\":\"d\"}," USER "]", "",
                   "[system]d[user]u[assistant]");
     expect_prompt("[{\"role\":\"user\",\"name\":\"x\",\"content\":[{\"type\":\"text\",\"text\":"
@@ -474,9 +445,8 @@ static void test_roles(void **state)
 }
 
 // Edge cases 1 to 8 of the wire specification.
-static void test_tool_history(void **state)
+TEST(test_tool_history)
 {
-    (void)state;
 #define ONE(message) "[" USER "," message "," RESULT("c1") "]"
 #define ASKS(content, arguments)                                                                   \
     "{\"role\":\"assistant\"," content "\"tool_calls\":[" CALL arguments "}}]}"
@@ -517,20 +487,18 @@ static void test_tool_history(void **state)
         "", "[user]u[assistant](f {})[tool]xy[assistant]");
 }
 
-static void test_system_inside(void **state)
+TEST(test_system_inside)
 {
     const char *const messages = "[{\"role\":\"system\",\"content\":\"s\"}," USER
                                  ",{\"role\":\"system\",\"content\":\"t\"}]";
-    (void)state;
     expect_prompt(messages, "", "[system]s[user]u[system]t[assistant]");
     fake_chat.system_inside = false;
     expect_prompt(messages, "", "[system]s\nt[user]u[assistant]");
 }
 
-static void test_continued(void **state)
+TEST(test_continued)
 {
 #define LAST(more) "[" USER ",{\"role\":\"assistant\",\"content\":\"so \"" more "}]"
-    (void)state;
     expect_prompt(LAST(""), "", "[user]u[assistant]so [assistant]"); // a new turn
     expect_prompt(LAST(""), ",\"continue_final_message\":true", "[user]u[assistant]so ");
     expect_prompt(LAST(",\"prefix\":true"), "", "[user]u[assistant]so ");
@@ -543,16 +511,14 @@ static void test_continued(void **state)
                   ",\"continue_final_message\":true", "[user]u[assistant]a\nb");
 }
 
-static void test_plain_template(void **state)
+TEST(test_plain_template)
 {
-    (void)state;
     fake_plain = true;
     expect_prompt("[{\"role\":\"system\",\"content\":\"s\"}," USER "]", "", "^s\nu");
 }
 
-static void test_thinking_off(void **state)
+TEST(test_thinking_off)
 {
-    (void)state;
     expect_prompt("[" USER "]", "", "[user]u[assistant]");
     expect_prompt("[" USER "]", ",\"reasoning_effort\":\"none\"", "[user]u[no-think][assistant]");
     expect_prompt("[" USER "]", ",\"chat_template_kwargs\":{\"enable_thinking\":false}",
@@ -560,18 +526,16 @@ static void test_thinking_off(void **state)
 }
 
 // A template marker in a user's message stays text.
-static void test_markers_stay_text(void **state)
+TEST(test_markers_stay_text)
 {
-    (void)state;
     fake_request(PATH,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"[user]\"}]}");
     for (int i = 0; i < 12; i++)
         assert_int_equal(fake.tokens[i], (i < 6 ? 1000 : 0) + "[user]"[i % 6]);
 }
 
-static void test_template_refuses(void **state)
+TEST(test_template_refuses)
 {
-    (void)state;
     fake_chat.refuses = true;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.status, 400);
@@ -579,9 +543,8 @@ static void test_template_refuses(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"messages\""));
 }
 
-static void test_strings_round_trip(void **state)
+TEST(test_strings_round_trip)
 {
-    (void)state;
     fake_request(PATH,
                  "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
                  "\"a\\u0000\\u2028\\ufeff\"}]}");
@@ -594,10 +557,9 @@ static void test_strings_round_trip(void **state)
 }
 
 // The path of a late part is as exact as the path of the first.
-static void test_paths_of_many_parts(void **state)
+TEST(test_paths_of_many_parts)
 {
     char body[4096];
-    (void)state;
     int n = sprintf(body, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[");
     for (int i = 0; i < 20; i++)
         n += sprintf(body + n, "{\"type\":\"text\",\"text\":\"a\"},");
@@ -627,11 +589,10 @@ static void test_paths_of_many_parts(void **state)
     assert_int_equal(fake.submits, 1);
 }
 
-static void test_too_many_values(void **state)
+TEST(test_too_many_values)
 {
     enum { COUNT = CALL_VALUES_MAX + 1 };
     char *body = malloc(2 * COUNT + 100);
-    (void)state;
     size_t n = (size_t)sprintf(body, "{" HI ",\"x\":[0");
     size_t front = n;
     for (int i = 0; i < COUNT; i++) {
@@ -653,10 +614,9 @@ static void test_too_many_values(void **state)
 }
 
 // A body that ends inside a string or after a backslash is counted without reading past its end.
-static void test_truncated_bodies(void **state)
+TEST(test_truncated_bodies)
 {
     static const char *const ends[] = {"\"", "\"\\", "\"a\\", "\"\\\""};
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t bytes = CALL_VALUES_MAX + strlen(ends[i]);
         char *body = malloc(bytes); // exact size: sanitizers see a read past the end
@@ -672,11 +632,10 @@ static void test_truncated_bodies(void **state)
 }
 
 // A chunk prefix that does not fit in the arena is refused; the process does not abort.
-static void test_no_room_for_chunks(void **state)
+TEST(test_no_room_for_chunks)
 {
     enum { NAME = 70000, ROOM = 80000 };
     char *name = calloc(1, NAME + 1), *body = malloc(NAME + 200);
-    (void)state;
     memset(name, 'm', NAME);
     for (int stream = 1; stream >= 0; stream--) {
         sprintf(body,
@@ -697,11 +656,10 @@ static void test_no_room_for_chunks(void **state)
 }
 
 // A stop string that does not fit in the arena is refused by name, not replaced by another one.
-static void test_no_room_for_stop_strings(void **state)
+TEST(test_no_room_for_stop_strings)
 {
     char string[257] = {0}, body[1400];
     uint32_t named = 0;
-    (void)state;
     memset(string, 's', sizeof string - 1);
     sprintf(body, "{" HI ",\"stop\":[\"%s\",\"%s\",\"%s\",\"%s\"]}", string, string, string,
             string);
@@ -717,9 +675,8 @@ static void test_no_room_for_stop_strings(void **state)
 }
 
 // Token ids beyond the model's vocabulary must not reach the engine.
-static void test_ids_beyond_the_model(void **state)
+TEST(test_ids_beyond_the_model)
 {
-    (void)state;
     fake_facts.vocab = 1000;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.submits, 0);
@@ -727,10 +684,9 @@ static void test_ids_beyond_the_model(void **state)
     assert_int_equal(fake.error, HTTP_INTERNAL_SAME);
 }
 
-static void test_large_body_is_offloaded(void **state)
+TEST(test_large_body_is_offloaded)
 {
     static char body[40000];
-    (void)state;
     int n = sprintf(body, "{" HI ",\"x\":\"");
     memset(body + n, 'y', 36000);
     strcpy(body + n + 36000, "\"}");
@@ -740,9 +696,8 @@ static void test_large_body_is_offloaded(void **state)
     assert_int_equal(fake.ignored_fields, 1);
 }
 
-static void test_client_leaves(void **state)
+TEST(test_client_leaves)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("x");
     fake_ready();
@@ -751,50 +706,4 @@ static void test_client_leaves(void **state)
     fake_ready();
     assert_int_equal(fake.counted[COUNTED_ABORT], 1);
     assert_int_equal(fake.frees, 0); // the exchange frees it
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_stream),
-        TEST(test_stream_usage),
-        TEST(test_stream_continuous_usage),
-        TEST(test_stream_options_empty),
-        TEST(test_stream_empty),
-        TEST(test_whole),
-        TEST(test_queue_and_silence),
-        TEST(test_fail_before_stream),
-        TEST(test_fail_in_stream),
-        TEST(test_busy),
-        TEST(test_slow_reader),
-        TEST(test_long_run),
-        TEST(test_stop_string),
-        TEST(test_stop_held_at_end),
-        TEST(test_stop_in_prompt),
-        TEST(test_15_characters_over_several_tokens),
-        TEST(test_cut_everywhere),
-        TEST(test_sampling),
-        TEST(test_sampling_defaults),
-        TEST(test_length),
-        TEST(test_roles),
-        TEST(test_tool_history),
-        TEST(test_system_inside),
-        TEST(test_continued),
-        TEST(test_plain_template),
-        TEST(test_thinking_off),
-        TEST(test_markers_stay_text),
-        TEST(test_template_refuses),
-        TEST(test_strings_round_trip),
-        TEST(test_large_body_is_offloaded),
-        TEST(test_paths_of_many_parts),
-        TEST(test_too_many_values),
-        TEST(test_no_room_for_chunks),
-        TEST(test_no_room_for_stop_strings),
-        TEST(test_truncated_bodies),
-        TEST(test_ids_beyond_the_model),
-        TEST(test_client_leaves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

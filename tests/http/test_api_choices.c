@@ -1,17 +1,10 @@
 // Several choices in one response, log probabilities, and where generated text ends: chat
 // completions against the doubles of exchange and port.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
@@ -73,9 +66,8 @@ static void finish_for(uint32_t choice, enum finish finish, int32_t token)
     fake_finish(finish, token);
 }
 
-static void test_choices_of_a_stream(void **state)
+TEST(test_choices_of_a_stream)
 {
-    (void)state;
     fake_request(PATH,
                  "{" HI ",\"n\":3,\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     assert_int_equal(fake.choice_count, 3);
@@ -109,9 +101,8 @@ static void test_choices_of_a_stream(void **state)
     assert_int_equal(fake.counted_tokens, 14);
 }
 
-static void test_choices_of_a_whole_answer(void **state)
+TEST(test_choices_of_a_whole_answer)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"n\":2}");
     text_for(1, "second");
     text_for(0, "first");
@@ -137,9 +128,8 @@ static void test_choices_of_a_whole_answer(void **state)
 }
 
 // A stop string of one choice ends only that choice.
-static void test_a_stop_string_ends_its_choice(void **state)
+TEST(test_a_stop_string_ends_its_choice)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"n\":2,\"stream\":true,\"stop\":\"END\"}");
     text_for(0, "one ");
     text_for(1, "two ENDx");
@@ -163,9 +153,8 @@ static void test_a_stop_string_ends_its_choice(void **state)
 }
 
 // If one choice fails, the request fails: without a stream, and after the first event of a stream.
-static void test_a_failed_choice_fails_the_request(void **state)
+TEST(test_a_failed_choice_fails_the_request)
 {
-    (void)state;
     for (int stream = 0; stream <= 1; stream++) {
         fake_again();
         fake_request(PATH, stream ? "{" HI ",\"n\":2,\"stream\":true}" : "{" HI ",\"n\":2}");
@@ -186,9 +175,8 @@ static void test_a_failed_choice_fails_the_request(void **state)
     }
 }
 
-static void test_a_client_of_many_choices_leaves(void **state)
+TEST(test_a_client_of_many_choices_leaves)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"n\":5,\"stream\":true}");
     text_for(3, "x");
     finish_for(1, FINISH_STOP, FAKE_END);
@@ -204,9 +192,8 @@ static void test_a_client_of_many_choices_leaves(void **state)
 
 static const struct token_top tops[] = {{'H', -0.125f}, {'J', -2.5f}, {0xC3, -9.0f}};
 
-static void test_logprobs_whole(void **state)
+TEST(test_logprobs_whole)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"logprobs\":true,\"top_logprobs\":3}");
     fake_token('H');
     fake_logprob(-0.125f, tops, 3);
@@ -230,9 +217,8 @@ static void test_logprobs_whole(void **state)
 }
 
 // Log probabilities are absent if not requested, and empty if there is no text.
-static void test_logprobs_of_nothing(void **state)
+TEST(test_logprobs_of_nothing)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"logprobs\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
@@ -248,9 +234,8 @@ static void test_logprobs_of_nothing(void **state)
 
 // An entry is sent with the last byte of its text. If a possible stop string or an incomplete
 // character delays or removes text, its entries are delayed or removed, too.
-static void test_logprobs_are_held_back(void **state)
+TEST(test_logprobs_are_held_back)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"logprobs\":true,\"stop\":\"END\"}");
     fake_text("aE");
     fake_ready();
@@ -281,10 +266,9 @@ static void test_logprobs_are_held_back(void **state)
 }
 
 // A delayed entry keeps all its alternatives.
-static void test_alternatives_are_held_back(void **state)
+TEST(test_alternatives_are_held_back)
 {
     static const struct token_top others[] = {{'x', -0.25f}, {'Y', -3.5f}, {'Z', -4.5f}};
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"logprobs\":true,\"top_logprobs\":3,"
                        "\"stop\":\"xyz\"}");
     fake_token('a');
@@ -305,10 +289,9 @@ static void test_alternatives_are_held_back(void **state)
 
 // The joined bytes of all entries equal the text, however it was drained; special tokens have no
 // entries.
-static void test_logprobs_are_the_text(void **state)
+TEST(test_logprobs_are_the_text)
 {
     static const char text[] = "ab \xC3\xA9 EN\"D\n x";
-    (void)state;
     for (unsigned cuts = 0; cuts < 1u << (sizeof text - 1); cuts += 11) {
         fake_again();
         fake_request(PATH, "{" HI ",\"stream\":true,\"stop\":\"END\",\"logprobs\":true}");
@@ -328,9 +311,8 @@ static void test_logprobs_are_the_text(void **state)
 }
 
 // Entries need many bytes, so a chunk holds few of them.
-static void test_logprobs_make_small_chunks(void **state)
+TEST(test_logprobs_make_small_chunks)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"logprobs\":true,\"top_logprobs\":3}");
     for (int i = 0; i < 100; i++) {
         fake_token('a');
@@ -347,9 +329,8 @@ static void test_logprobs_make_small_chunks(void **state)
 
 // Where the text ends
 
-static void test_the_stop_string_in_the_output(void **state)
+TEST(test_the_stop_string_in_the_output)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop\":[\"END\",\".\"],\"include_stop_str_in_output\":true,"
                        "\"logprobs\":true}");
     fake_text("one EN");
@@ -369,7 +350,7 @@ static void test_the_stop_string_in_the_output(void **state)
 
 // A stop id adds no text unless requested; the end token's text is added only if special tokens are
 // shown.
-static void test_the_stop_id_in_the_output(void **state)
+TEST(test_the_stop_id_in_the_output)
 {
     static const struct {
         const char *more;
@@ -383,7 +364,6 @@ static void test_the_stop_id_in_the_output(void **state)
         {",\"include_stop_str_in_output\":true,\"skip_special_tokens\":false", FAKE_END, "ab<end>"},
     };
     char body[256], want[64];
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         fake_again();
         snprintf(body, sizeof body, "{" HI "%s}", ends[i].more);
@@ -397,9 +377,8 @@ static void test_the_stop_id_in_the_output(void **state)
     }
 }
 
-static void test_special_tokens_as_text(void **state)
+TEST(test_special_tokens_as_text)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"skip_special_tokens\":false,\"ignore_eos\":true}");
     fake_text("a");
     fake_token(FAKE_END); // it does not end the answer
@@ -409,9 +388,8 @@ static void test_special_tokens_as_text(void **state)
 }
 
 // Tokens after a stop string are not counted, even if they could have completed a longer one.
-static void test_tokens_up_to_a_stop_string(void **state)
+TEST(test_tokens_up_to_a_stop_string)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop\":[\"ab\",\"abcd\"]}");
     fake_text("xabcy");
     fake_ready();
@@ -422,9 +400,8 @@ static void test_tokens_up_to_a_stop_string(void **state)
 }
 
 // Stop strings apply from the first token after min_tokens.
-static void test_stop_strings_after_min_tokens(void **state)
+TEST(test_stop_strings_after_min_tokens)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop\":\"x\",\"min_tokens\":4}");
     fake_text("axbxcd");
     fake_ready();
@@ -435,29 +412,4 @@ static void test_stop_strings_after_min_tokens(void **state)
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
     assert_non_null(strstr(fake.sent, "\"content\":\"axbxcde\""));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_choices_of_a_stream),
-        TEST(test_choices_of_a_whole_answer),
-        TEST(test_a_stop_string_ends_its_choice),
-        TEST(test_a_failed_choice_fails_the_request),
-        TEST(test_a_client_of_many_choices_leaves),
-        TEST(test_logprobs_whole),
-        TEST(test_logprobs_of_nothing),
-        TEST(test_logprobs_are_held_back),
-        TEST(test_alternatives_are_held_back),
-        TEST(test_logprobs_are_the_text),
-        TEST(test_logprobs_make_small_chunks),
-        TEST(test_the_stop_string_in_the_output),
-        TEST(test_the_stop_id_in_the_output),
-        TEST(test_special_tokens_as_text),
-        TEST(test_tokens_up_to_a_stop_string),
-        TEST(test_stop_strings_after_min_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

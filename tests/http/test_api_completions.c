@@ -1,16 +1,8 @@
 // /v1/completions against the doubles of exchange and port: all forms of prompts, echo, log
 // probabilities in the older format, streams byte for byte.
-#include "api_fake.h"
+#include "api_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
 #define PATH "/v1/completions"
 #define HI "\"model\":\"m\",\"prompt\":\"hi\""
 
@@ -28,9 +20,8 @@ static void expect_prompt(const char *want)
     free(prompt);
 }
 
-static void test_whole(void **state)
+TEST(test_whole)
 {
-    (void)state;
     fake_request(PATH, "{" HI "}");
     expect_prompt("^hi$"); // with the fake tokenizer's special tokens
     fake_text("Hello.");
@@ -47,9 +38,8 @@ static void test_whole(void **state)
         "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}");
 }
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("He\"l");
     fake_ready();
@@ -60,9 +50,8 @@ static void test_stream(void **state)
     assert_true(fake.ended);
 }
 
-static void test_stream_usage(void **state)
+TEST(test_stream_usage)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
@@ -78,9 +67,8 @@ static void test_stream_usage(void **state)
 }
 
 // A queued stream sends keep-alive comments, not an empty choice that clients would show as text.
-static void test_queue(void **state)
+TEST(test_queue)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_second(4);
     assert_int_equal(fake.answers, 0);
@@ -91,9 +79,8 @@ static void test_queue(void **state)
     assert_non_null(strstr(fake_events(), CHUNK("0", "a", "null")));
 }
 
-static void test_prompts(void **state)
+TEST(test_prompts)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[\"ab\",\"c\"],\"n\":2,"
                        "\"add_special_tokens\":false}");
     expect_prompt("abc");
@@ -121,9 +108,8 @@ static void test_prompts(void **state)
 }
 
 // Markers in a prompt are plain text unless the model's option enables special tokens.
-static void test_special_tokens_in_text(void **state)
+TEST(test_special_tokens_in_text)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"add_special_tokens\":false}");
     assert_int_equal(fake.tokens[0], 'h');
     fake_again();
@@ -132,9 +118,8 @@ static void test_special_tokens_in_text(void **state)
     assert_int_equal(fake.tokens[0], 1000 + 'h');
 }
 
-static void test_echo(void **state)
+TEST(test_echo)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[\"a\\\"\",\"b\"],\"n\":2,\"echo\":true}");
     for (uint32_t i = 0; i < 4; i++) {
         fake_choice(i);
@@ -156,9 +141,8 @@ static void test_echo(void **state)
                                            CHUNK("0", "", "\"stop\"") "data: [DONE]\n\n");
 }
 
-static void test_a_prompt_that_cannot_be_decoded_is_no_echo(void **state)
+TEST(test_a_prompt_that_cannot_be_decoded_is_no_echo)
 {
-    (void)state;
     fake_decodes_none();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":\"ab\",\"echo\":true}");
     assert_int_equal(fake.submits, 1);
@@ -179,9 +163,8 @@ static void test_a_prompt_that_cannot_be_decoded_is_no_echo(void **state)
 
 // Stop strings are searched for in the generated text only (edge case 19); usage is sent once, at
 // the end.
-static void test_echo_beside_other_fields(void **state)
+TEST(test_echo_beside_other_fields)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":\"aENDb\",\"echo\":true,\"stop\":\"END\"}");
     fake_text("cENDd");
     fake_ready();
@@ -210,9 +193,8 @@ static void test_echo_beside_other_fields(void **state)
 
 static const struct token_top tops[] = {{'H', -0.125f}, {0xC3, -2.5f}, {'H', -9.0f}};
 
-static void test_logprobs(void **state)
+TEST(test_logprobs)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"logprobs\":3}");
     fake_token('H');
     fake_logprob(-0.125f, tops, 3);
@@ -237,9 +219,8 @@ static void test_logprobs(void **state)
         fail_msg("%s", at);
 }
 
-static void test_logprobs_of_the_taken_token_alone(void **state)
+TEST(test_logprobs_of_the_taken_token_alone)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"logprobs\":0,\"stream\":true}");
     fake_text("a");
     fake_logprob(-0.5f, NULL, 0);
@@ -251,10 +232,9 @@ static void test_logprobs_of_the_taken_token_alone(void **state)
 }
 
 // Each prompt must leave space for a token; the message names the prompt that does not.
-static void test_length(void **state)
+TEST(test_length)
 {
     char body[1024], text[300];
-    (void)state;
     memset(text, 'x', sizeof text);
     for (int n = 197; n <= 201; n++) { // the tokenizer adds two
         fake_again();
@@ -275,9 +255,8 @@ static void test_length(void **state)
 
 // If the engine has no space, the error names the prompt. Output that the window cuts before
 // max_tokens also ends by length.
-static void test_window(void **state)
+TEST(test_window)
 {
-    (void)state;
     fake.admission = ADMISSION_TOO_MANY_TOKENS;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.status, 400);
@@ -288,26 +267,4 @@ static void test_window(void **state)
     fake_ready();
     assert_non_null(
         strstr(fake.sent, "\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"length\""));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_whole),
-        TEST(test_stream),
-        TEST(test_stream_usage),
-        TEST(test_queue),
-        TEST(test_prompts),
-        TEST(test_special_tokens_in_text),
-        TEST(test_echo),
-        TEST(test_echo_beside_other_fields),
-        TEST(test_a_prompt_that_cannot_be_decoded_is_no_echo),
-        TEST(test_logprobs),
-        TEST(test_logprobs_of_the_taken_token_alone),
-        TEST(test_length),
-        TEST(test_window),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

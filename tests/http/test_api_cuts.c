@@ -2,22 +2,14 @@
 // real detokenizer, the reply reader, stop strings, log probabilities and the writers of chat,
 // Messages and Responses, streamed and not. Text, thoughts and calls do not depend on how the bytes
 // are split into tokens or when they are read, and everything sent is valid UTF-8 and JSON.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "base/utf8.h"
 #include "http/api/fields.h"
 #include "tests/runtime/dialect_rig.h"
 #include "tests/runtime/dialect_walk.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, NULL)
 #define PARAMETERS                                                                                 \
     "{\"type\":\"object\",\"properties\":{\"s\":{\"type\":\"string\",\"minLength\":2,"             \
     "\"maxLength\":9},\"n\":{\"type\":\"integer\",\"minimum\":-9,\"maximum\":99},\"l\":{"          \
@@ -472,9 +464,8 @@ static void every_cut(const struct subject *s, uint64_t *seed)
     json_buffer_free(&w.special);
 }
 
-static void test_every_dialect_however_its_tokens_are_cut(void **state)
+TEST(test_every_dialect_however_its_tokens_are_cut)
 {
-    (void)state;
     subject_each(every_cut);
     assert_true(compared >= 56); // of 64; the others do not end
 }
@@ -489,7 +480,7 @@ static void written_add(struct written *w, const char *text, char number)
 }
 
 // If a model thinks between calls, all thoughts are reported, before, between and after the calls.
-static void test_thoughts_between_calls(void **state)
+TEST(test_thoughts_between_calls)
 {
     static const char *const names[] = {"hermes", "minimax-m2", "kimi", "glm", "qwen3-coder"};
     static const char *const calls[] = {
@@ -503,7 +494,6 @@ static void test_thoughts_between_calls(void **state)
         "<tool_call>\n<function=f>\n<parameter=s>\n\xC3\xA9\n</parameter>\n<parameter=n>\n#\n"
         "</parameter>\n</function>\n</tool_call>"};
     uint64_t seed = 7;
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct subject s;
         struct written w = {0};
@@ -523,13 +513,4 @@ static void test_thoughts_between_calls(void **state)
         json_buffer_free(&w.text);
         json_buffer_free(&w.special);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dialect_however_its_tokens_are_cut),
-        cmocka_unit_test(test_thoughts_between_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

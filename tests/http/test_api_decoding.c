@@ -2,14 +2,7 @@
 // values that reach the engine.
 #include "api_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST(name) API_TEST(name, NULL)
 
 static const struct field_case cases[] = {
     {&chat_endpoint, "n", "i", {"1", "8.0"}, {"0", "9", "-1"}},
@@ -44,14 +37,13 @@ static const struct field_case cases[] = {
     {&chat_endpoint, "metadata", "o", {"{\"a\":\"b\"}"}, {NULL}},
 };
 
-static void test_matrix(void **state)
+TEST(test_matrix)
 {
-    (void)state;
     cases_check(cases, sizeof cases / sizeof cases[0]);
 }
 
 // Fields that depend on other fields, and paths to members of a field.
-static void test_members(void **state)
+TEST(test_members)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -104,7 +96,6 @@ static void test_members(void **state)
         {&completions_endpoint, "\"prompt\":[{}]", "invalid_type", "prompt[0]"},
         {&completions_endpoint, "\"prompt\":[\"a\",\"b\"],\"n\":4", NULL, NULL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         if (members[i].code) {
             expect_error(members[i].endpoint, members[i].body, 400, members[i].code,
@@ -115,11 +106,10 @@ static void test_members(void **state)
     }
 }
 
-static void test_reaches_the_engine(void **state)
+TEST(test_reaches_the_engine)
 {
     static const struct endpoint *const both[] = {&chat_endpoint, &completions_endpoint};
     uint64_t before = 0;
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         request(both[i], "\"n\":3,\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,\"min_p\":0.125,"
                          "\"seed\":-1,\"presence_penalty\":0.5,\"frequency_penalty\":-0.25,"
@@ -175,11 +165,10 @@ static bool may_come(const int32_t *before, uint32_t count, int32_t id)
 }
 
 // The fake tokenizer turns each byte of such a word into token 1000 + byte.
-static void test_token_rules_reach_the_engine(void **state)
+TEST(test_token_rules_reach_the_engine)
 {
     static const struct endpoint *const both[] = {&chat_endpoint, &completions_endpoint};
     static const int32_t a = 1000 + 'a', b = 1000 + 'b', c = 1000 + 'c', space = 1000 + ' ';
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         request(both[i], "\"bad_words\":[\"abc\",\"c\"]");
         assert_int_equal(token_rules_owners(fake.rules), 1); // the endpoint released its own
@@ -211,9 +200,8 @@ static void test_token_rules_reach_the_engine(void **state)
     free(more);
 }
 
-static void test_nothing_is_on_by_itself(void **state)
+TEST(test_nothing_is_on_by_itself)
 {
-    (void)state;
     request(&chat_endpoint, "");
     const struct sampling *s = &fake.sampling;
     assert_true(s->presence == 0 && s->frequency == 0 && s->repetition == 1 && s->min_p == 0);
@@ -224,10 +212,9 @@ static void test_nothing_is_on_by_itself(void **state)
 }
 
 // The longest valid list, and one entry more.
-static void test_long_lists(void **state)
+TEST(test_long_lists)
 {
     char *more = malloc(32768);
-    (void)state;
     for (int over = 0; over <= 1; over++) {
         int n = sprintf(more, "\"logit_bias\":{");
         for (int i = 0; i < 1024 + over; i++)
@@ -262,7 +249,7 @@ static void test_long_lists(void **state)
     free(more);
 }
 
-static void test_template_variables(void **state)
+TEST(test_template_variables)
 {
     static const struct {
         const char *more, *prompt;
@@ -278,7 +265,6 @@ static void test_template_variables(void **state)
         {"\"chat_template_kwargs\":{\"bos_token\":\"x\"}", "[user]hi[assistant]"},
         {"\"chat_template_kwargs\":{\"enable_thinking\\u0000\":true}", "[user]hi[assistant]"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         request(&chat_endpoint, bodies[i].more);
         char *prompt = fake_prompt();
@@ -299,7 +285,7 @@ static void test_template_variables(void **state)
 }
 
 // The end of the prompt is kept; an echo repeats exactly the prompt that the model reads.
-static void test_prompts_that_are_cut(void **state)
+TEST(test_prompts_that_are_cut)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -319,7 +305,6 @@ static void test_prompts_that_are_cut(void **state)
          "\"prompt\":[\"abcd\",\"e\"],\"add_special_tokens\":false,\"truncate_prompt_tokens\":3",
          "bcde"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
         request(cuts[i].endpoint, cuts[i].more);
         char *prompt = fake_prompt();
@@ -351,12 +336,11 @@ static void test_prompts_that_are_cut(void **state)
     fake_end();
 }
 
-static void test_salts_keep_caches_apart(void **state)
+TEST(test_salts_keep_caches_apart)
 {
     uint64_t salts[4][2];
     static const char *const more[] = {"", "\"cache_salt\":\"a\"", "\"cache_salt\":\"b\"",
                                        "\"cache_salt\":\"a\""};
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         request(i < 3 ? &chat_endpoint : &completions_endpoint, more[i]);
         memcpy(salts[i], fake.cache_salt, sizeof salts[i]);
@@ -369,10 +353,9 @@ static void test_salts_keep_caches_apart(void **state)
 }
 
 // With a seed, equal prompts are sampled alike; n prompts are independent of n choices.
-static void test_several_prompts(void **state)
+TEST(test_several_prompts)
 {
     char more[256];
-    (void)state;
     request(&completions_endpoint, "\"prompt\":[\"a\",\"a\"],\"max_tokens\":100000");
     assert_true(fake.prompts_differ);
     assert_int_equal(fake.params_n, 1);
@@ -395,21 +378,4 @@ static void test_several_prompts(void **state)
     expect_ok(&completions_endpoint, "\"prompt\":[\"a\",\"a\",\"a\"],\"n\":8");
     expect_error(&completions_endpoint, "\"prompt\":[\"a\",\"a\",\"a\",\"a\"],\"n\":8", 400,
                  "invalid_value", "prompt");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),
-        cmocka_unit_test(test_members),
-        cmocka_unit_test(test_reaches_the_engine),
-        cmocka_unit_test(test_token_rules_reach_the_engine),
-        cmocka_unit_test(test_nothing_is_on_by_itself),
-        cmocka_unit_test(test_long_lists),
-        cmocka_unit_test(test_template_variables),
-        cmocka_unit_test(test_prompts_that_are_cut),
-        cmocka_unit_test(test_salts_keep_caches_apart),
-        cmocka_unit_test(test_several_prompts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 // Limits and rare cases of the endpoints, against the doubles: the last accepted value and the
 // first refused one, each way a request ends and its counter, each refusal of the engine.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "http/api/pieces.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
 #define CHAT "/v1/chat/completions"
 #define MESSAGES "/v1/messages"
 #define COMPLETIONS "/v1/completions"
@@ -57,7 +50,7 @@ struct end_case {
 };
 
 // Ends with an answer: its finish reason, and its counter.
-static void test_ends_with_an_answer(void **state)
+TEST(test_ends_with_an_answer)
 {
     static const struct {
         const char *more;
@@ -73,7 +66,6 @@ static void test_ends_with_an_answer(void **state)
         {",\"stop\":\"b\"", FINISH_ERROR, "stop", COUNTED_STOP}, // found before that
     };
     char body[256], wanted[64];
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         fake_again();
         snprintf(body, sizeof body, "{" HI "%s}", ends[i].more);
@@ -91,7 +83,7 @@ static void test_ends_with_an_answer(void **state)
 
 // Parameters that a request omits have the operator's defaults, at each endpoint; values in the
 // request have priority.
-static void test_sampling_of_the_model(void **state)
+TEST(test_sampling_of_the_model)
 {
     static const struct {
         const char *path, *open, *own;
@@ -104,7 +96,6 @@ static void test_sampling_of_the_model(void **state)
     };
     static const struct model_defaults own = {0.25, 0.5, 7, 0.125, 1.5, 9};
     char body[400];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sampling *got = &fake.sampling;
         snprintf(body, sizeof body, "{%s}", cases[i].open);
@@ -134,7 +125,7 @@ static void test_sampling_of_the_model(void **state)
 }
 
 // A temperature below 0.00001 is greedy; a top_k above the limit means all tokens.
-static void test_bounds_of_sampling(void **state)
+TEST(test_bounds_of_sampling)
 {
     static const struct {
         const char *more;
@@ -149,7 +140,6 @@ static void test_bounds_of_sampling(void **state)
                  {"\"temperature\":1,\"top_k\":2147483648", 1, 2147483647},
                  {"\"temperature\":1,\"top_k\":9223372036854775807", 1, 2147483647}};
     char body[256];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_again();
         snprintf(body, sizeof body, "{" HI ",%s}", cases[i].more);
@@ -173,9 +163,8 @@ static void stops_request(const char *path, const char *name, int count)
 }
 
 // At most 16 strings on chat, 64 on Messages, each at most 256 bytes.
-static void test_bounds_of_stops(void **state)
+TEST(test_bounds_of_stops)
 {
-    (void)state;
     stops_request(CHAT, "stop", 16);
     assert_int_equal(fake.submits, 1);
     stops_request(CHAT, "stop", 17);
@@ -202,9 +191,8 @@ static void test_bounds_of_stops(void **state)
 }
 
 // Events are read while 2 KiB of send space is left; a keep-alive comment needs that space, too.
-static void test_room_of_a_stream(void **state)
+TEST(test_room_of_a_stream)
 {
-    (void)state;
     fake_request(CHAT, "{" HI ",\"stream\":true}");
     fake_text("a");
     fake_ready();
@@ -227,9 +215,8 @@ static void test_room_of_a_stream(void **state)
 }
 
 // A chunk holds at most 512 bytes of text and is one event.
-static void test_size_of_a_chunk(void **state)
+TEST(test_size_of_a_chunk)
 {
-    (void)state;
     fake_request(CHAT, "{" HI ",\"stream\":true}");
     for (int i = 0; i < 512; i++)
         fake_token('a');
@@ -250,9 +237,8 @@ static void test_size_of_a_chunk(void **state)
 }
 
 // Token counting is not limited by the window and validates the fields that it knows.
-static void test_counting_beyond_the_window(void **state)
+TEST(test_counting_beyond_the_window)
 {
-    (void)state;
     request_of(COUNT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"", 500,
                "\"}]}");
     assert_int_equal(fake.status, 200);
@@ -264,7 +250,7 @@ static void test_counting_beyond_the_window(void **state)
 
 // The stop reason for a full window depends on the API version's date; invalid dates count as
 // older.
-static void test_versions(void **state)
+TEST(test_versions)
 {
     static const struct {
         const char *version, *reason;
@@ -281,7 +267,6 @@ static void test_versions(void **state)
                     {"9999999999", "max_tokens"},
                     {"x026-10-22", "max_tokens"}};
     char wanted[64];
-    (void)state;
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         fake_again();
         fake.info.anthropic_version = text_of(versions[i].version);
@@ -295,7 +280,7 @@ static void test_versions(void **state)
 }
 
 // Author names, function names and call ids of results reach the template.
-static void test_names_reach_the_template(void **state)
+TEST(test_names_reach_the_template)
 {
     static const char body[] =
         "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\",\"name\":\"boss\"},"
@@ -304,7 +289,6 @@ static void test_names_reach_the_template(void **state)
         "{\"id\":\"c2\",\"function\":{\"name\":\"g\"}}]},"
         "{\"role\":\"tool\",\"tool_call_id\":\"c2\",\"content\":\"r\"},"
         "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"q\",\"name\":\"ignored\"}]}";
-    (void)state;
     fake_chat.names = true;
     fake_request(CHAT, body);
     assert_int_equal(fake.submits, 1);
@@ -317,7 +301,7 @@ static void test_names_reach_the_template(void **state)
 // Text that is continued keeps its leading space: in completions, in a continued message, and if
 // the plain template puts nothing before it. A new message loses it. Under a grammar, spaces at
 // both ends are kept.
-static void test_spaces_at_the_ends(void **state)
+TEST(test_spaces_at_the_ends)
 {
     static const struct {
         const char *path, *body;
@@ -343,7 +327,6 @@ static void test_spaces_at_the_ends(void **state)
         {CHAT, HI STRICT, false, "\"y\""},
     };
     char body[256];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_plain = cases[i].plain;
         fake_again();
@@ -363,10 +346,9 @@ static void test_spaces_at_the_ends(void **state)
 
 // The template receives the time; an empty prompt is refused; consecutive assistant messages are
 // merged unless the later one has reasoning of its own.
-static void test_what_templates_are_given(void **state)
+TEST(test_what_templates_are_given)
 {
     int64_t before = (int64_t)time(NULL);
-    (void)state;
     fake_request(CHAT, "{" HI "}");
     assert_in_range(fake_now, before, before + 1000);
     fake_again();
@@ -393,9 +375,8 @@ static void test_what_templates_are_given(void **state)
 }
 
 // A tool result may follow in a later turn, but only one result per call.
-static void test_results_of_earlier_calls(void **state)
+TEST(test_results_of_earlier_calls)
 {
-    (void)state;
     fake_request(CHAT,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\"},"
                  "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"function\":{\"name\":"
@@ -414,10 +395,9 @@ static void test_results_of_earlier_calls(void **state)
 }
 
 // The log line names the ignored fields; the process's first one is logged at level info.
-static void test_ignored_fields_are_named(void **state)
+TEST(test_ignored_fields_are_named)
 {
     char text[2][1024];
-    (void)state;
     for (int before = 0; before < 2; before++) {
         int kept = dup(STDERR_FILENO), file = memfd_create("log", MFD_CLOEXEC);
         assert_true(kept >= 0 && file >= 0);
@@ -440,7 +420,7 @@ static void test_ignored_fields_are_named(void **state)
     assert_string_equal(text[1], ""); // at level debug
 }
 
-static void test_kinds_of_models(void **state)
+TEST(test_kinds_of_models)
 {
     static const struct {
         enum model_kind kind;
@@ -459,7 +439,6 @@ static void test_kinds_of_models(void **state)
          "the model 'm' does not support reranking; it is an embedding model: use /v1/embeddings"},
     };
     char body[128];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_end();
         fake_begin(cases[i].kind);
@@ -477,9 +456,8 @@ static void test_kinds_of_models(void **state)
 
 // Inputs that fill the window and ids below the vocabulary's size pass; one more of either is
 // refused.
-static void test_bounds_of_inputs(void **state)
+TEST(test_bounds_of_inputs)
 {
-    (void)state;
     for (int bytes = 198; bytes <= 199; bytes++) { // plus two special tokens
         fake_end();
         fake_begin(MODEL_EMBEDDER);
@@ -521,7 +499,7 @@ static void test_bounds_of_inputs(void **state)
     }
 }
 
-static void test_cut_inputs(void **state)
+TEST(test_cut_inputs)
 {
     static const struct {
         const char *more;
@@ -535,7 +513,6 @@ static void test_cut_inputs(void **state)
                  {"9223372036854775807", 200},
                  {"-1", 200}};
     char after[96];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_end();
         fake_begin(MODEL_EMBEDDER);
@@ -553,9 +530,8 @@ static void test_cut_inputs(void **state)
 
 // Up to 4,096 values are sent at once; a text worker measures larger responses, queued by their
 // size.
-static void test_answers_of_many_values(void **state)
+TEST(test_answers_of_many_values)
 {
-    (void)state;
     for (int turn = 0; turn < 3; turn++) {
         uint32_t width = turn == 0 ? 4096 : 4097;
         fake_end();
@@ -590,11 +566,10 @@ static void test_answers_of_many_values(void **state)
 }
 
 // Base64 for each number of remaining bytes, computed separately.
-static void test_base64_of_each_width(void **state)
+TEST(test_base64_of_each_width)
 {
     static const char *const wanted[] = {"AACAPw==", "AACAPwAAAEA=", "AACAPwAAAEAAAEBA"}; // 1 2 3
     char text[64];
-    (void)state;
     for (uint32_t width = 1; width <= 3; width++) {
         fake_end();
         fake_begin(MODEL_EMBEDDER);
@@ -611,7 +586,7 @@ static void test_base64_of_each_width(void **state)
     }
 }
 
-static void test_ends_of_pooling(void **state)
+TEST(test_ends_of_pooling)
 {
     static const struct end_case ends[] = {
         {FINISH_CANCEL, 503, HTTP_UNAVAILABLE, COUNTED_ABORT, "the server ended the request"},
@@ -619,7 +594,6 @@ static void test_ends_of_pooling(void **state)
          "the request waited in the queue past its deadline"},
         {FINISH_ERROR, 500, HTTP_INTERNAL, COUNTED_ERROR, "the model failed on this request"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         for (int turn = 0; turn < 2; turn++) {
             fake_end();
@@ -643,10 +617,9 @@ static void test_ends_of_pooling(void **state)
 }
 
 // A thousand documents and a query of maximum length pass; a pair that just fits is not truncated.
-static void test_bounds_of_documents(void **state)
+TEST(test_bounds_of_documents)
 {
     static char body[16384];
-    (void)state;
     fake_end();
     fake_begin(MODEL_RERANKER);
     int n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"");
@@ -670,10 +643,9 @@ static void test_bounds_of_documents(void **state)
 }
 
 // Documents up to 32 KiB are returned with the scores; a text worker writes larger ones.
-static void test_answers_of_large_documents(void **state)
+TEST(test_answers_of_large_documents)
 {
     const float score = 1;
-    (void)state;
     for (size_t bytes = 32768; bytes <= 32769; bytes++) {
         fake_end();
         fake_begin(MODEL_RERANKER);
@@ -693,34 +665,4 @@ static void test_answers_of_large_documents(void **state)
             assert_int_equal(fake.job.bytes, 32769);
         assert_int_equal(fake.status, 200);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_ends_with_an_answer),
-        TEST(test_sampling_of_the_model),
-        TEST(test_bounds_of_sampling),
-        TEST(test_bounds_of_stops),
-        TEST(test_room_of_a_stream),
-        TEST(test_size_of_a_chunk),
-        TEST(test_counting_beyond_the_window),
-        TEST(test_versions),
-        TEST(test_names_reach_the_template),
-        TEST(test_spaces_at_the_ends),
-        TEST(test_what_templates_are_given),
-        TEST(test_results_of_earlier_calls),
-        TEST(test_ignored_fields_are_named),
-        TEST(test_kinds_of_models),
-        TEST(test_bounds_of_inputs),
-        TEST(test_cut_inputs),
-        TEST(test_answers_of_many_values),
-        TEST(test_base64_of_each_width),
-        TEST(test_ends_of_pooling),
-        TEST(test_bounds_of_documents),
-        TEST(test_answers_of_large_documents),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

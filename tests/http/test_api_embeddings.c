@@ -1,19 +1,12 @@
 // /v1/embeddings against the doubles: inputs of all forms, both encodings against bytes computed
 // separately, responses in pieces, truncation, errors with their path.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "http/api/pieces.h"
 
-#include <setjmp.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_embedder)
 #define PATH "/v1/embeddings"
 
 static void values_fill(uint32_t count)
@@ -30,9 +23,8 @@ static void finish(void)
     fake_ready();
 }
 
-static void test_float(void **state)
+TEST(test_float)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"hi\",\"encoding_format\":\"float\"}");
     assert_int_equal(fake.kind, REQUEST_EMBED);
     assert_int_equal(fake.token_count, 4); // with the tokenizer's two special tokens
@@ -49,11 +41,10 @@ static void test_float(void **state)
 }
 
 // (3, 4) of (3, 4, 12, 84), normalized to length 1, is (0.6, 0.8).
-static void test_fewer_dimensions_have_the_length_1(void **state)
+TEST(test_fewer_dimensions_have_the_length_1)
 {
     static const char body[] = "{\"model\":\"m\",\"input\":[\"a\",\"b\"],\"dimensions\":2}";
     static const float values[] = {3, 4, 12, 84, 0, 0, 1, 0}; // nothing is left of the second
-    (void)state;
     fake_request(PATH, body);
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"code\":\"unsupported_value\""));
@@ -69,14 +60,13 @@ static void test_fewer_dimensions_have_the_length_1(void **state)
 }
 
 // Only the dimensions that the model folder declares are accepted; --matryoshka accepts all.
-static void test_declared_dimensions(void **state)
+TEST(test_declared_dimensions)
 {
     static const struct {
         const char *dimensions;
         bool declared, free;
     } cases[] = {{"4", true, true}, {"2", true, true}, {"3", false, true}, {"1", false, true}};
     char body[96];
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         bool free = i % 2;
         fake_again();
@@ -95,7 +85,7 @@ static void test_declared_dimensions(void **state)
 
 // Raw vectors can be requested under each server's field name; a shortened raw vector is not
 // normalized.
-static void test_vectors_as_the_pooling_gives_them(void **state)
+TEST(test_vectors_as_the_pooling_gives_them)
 {
     static const struct {
         const char *more;
@@ -105,7 +95,6 @@ static void test_vectors_as_the_pooling_gives_them(void **state)
                  {"\"embd_normalize\":2", false}, {"\"user\":\"u\"", false}};
     static const float values[] = {3, 4, 12, 84};
     char body[128];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_again();
         fake_dimensions();
@@ -148,9 +137,8 @@ static const char *prompt_of(const char *standard, const char *more)
     return out;
 }
 
-static void test_prompts_stand_in_front_of_texts(void **state)
+TEST(test_prompts_stand_in_front_of_texts)
 {
-    (void)state;
     assert_string_equal(prompt_of(NULL, "\"a\""), "^a$");
     assert_string_equal(prompt_of(NULL, "[\"a\",\"b\"],\"prompt_name\":\"query\""), "^Q: a$^Q: b$");
     assert_string_equal(prompt_of(NULL, "\"a\",\"prompt_name\":\"document\""), "^a$");
@@ -183,9 +171,8 @@ static void test_prompts_stand_in_front_of_texts(void **state)
     assert_non_null(strstr(fake.sent, "'prompt' must be at most 3200 bytes long, got 3201"));
 }
 
-static void test_a_model_without_prompts_takes_no_name(void **state)
+TEST(test_a_model_without_prompts_takes_no_name)
 {
-    (void)state;
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"prompt_name\":\"query\"}");
     assert_int_equal(fake.status, 400);
@@ -193,7 +180,7 @@ static void test_a_model_without_prompts_takes_no_name(void **state)
 }
 
 // Pooling by the mean may skip the prompt: neither its tokens nor those before it count.
-static void test_prompts_may_be_left_out_of_the_mean(void **state)
+TEST(test_prompts_may_be_left_out_of_the_mean)
 {
     static const char base[] = "{\"model\":\"m\",\"input\":\"abc\",\"prompt\":\"Q: \"%s}";
     static const struct {
@@ -201,7 +188,6 @@ static void test_prompts_may_be_left_out_of_the_mean(void **state)
         uint32_t from;
     } cases[] = {{"", 4}, {",\"add_special_tokens\":false", 3}};
     char body[160];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_again();
         fake_facts.prompt_unpooled = true;
@@ -233,7 +219,7 @@ static void test_prompts_may_be_left_out_of_the_mean(void **state)
     }
 }
 
-static void test_the_left_may_be_cut(void **state)
+TEST(test_the_left_may_be_cut)
 {
     static const char *const cases[][2] = {
         {"\"abcdef\",\"truncate_prompt_tokens\":5", "^abc$"},
@@ -249,7 +235,6 @@ static void test_the_left_may_be_cut(void **state)
         {"[97,98,99],\"truncate_prompt_tokens\":2,\"truncation_side\":\"left\"", "bc"},
         {"[97,98,99],\"truncate_prompt_tokens\":2", "ab"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(prompt_of(NULL, cases[i][0]), cases[i][1]) != 0)
             fail_msg("%s: %s", cases[i][0], prompt_of(NULL, cases[i][0]));
@@ -257,9 +242,8 @@ static void test_the_left_may_be_cut(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"truncation_side\""));
 }
 
-static void test_so_many_inputs_as_the_server_takes(void **state)
+TEST(test_so_many_inputs_as_the_server_takes)
 {
-    (void)state;
     fake_inputs_max(2);
     fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\",\"c\"]}");
     assert_non_null(strstr(fake.sent, "must hold at most 2 inputs, got 3"));
@@ -269,9 +253,8 @@ static void test_so_many_inputs_as_the_server_takes(void **state)
     assert_int_equal(fake.submits, 1);
 }
 
-static void test_base64(void **state)
+TEST(test_base64)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":[\"hi\"],\"encoding_format\":\"base64\"}");
     values_fill(1);
     finish();
@@ -280,9 +263,8 @@ static void test_base64(void **state)
 }
 
 // The fake tokenizer returns other ids if special tokens in a text are accepted.
-static void test_special_tokens_in_text(void **state)
+TEST(test_special_tokens_in_text)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
     assert_int_equal(fake.tokens[1], 'a');
     fake_end();
@@ -300,7 +282,7 @@ static void test_special_tokens_in_text(void **state)
     assert_int_equal(fake.tokens[2], FAKE_SEP);
 }
 
-static void test_inputs(void **state)
+TEST(test_inputs)
 {
     static const struct {
         const char *input;
@@ -336,7 +318,6 @@ static void test_inputs(void **state)
         {"[9223372036854775808]", "invalid", "\"input[0]\""},
     };
     char body[256];
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         fake_end();
         fake_begin(MODEL_EMBEDDER);
@@ -367,10 +348,9 @@ static void too_long(const char *more, char *body, size_t body_bytes)
     fake_request(PATH, body);
 }
 
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
     char body[512];
-    (void)state;
     too_long("", body, sizeof body);
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"param\":\"input[1]\",\"code\":\"context_length_exceeded\","
@@ -392,10 +372,9 @@ static void test_too_long(void **state)
     assert_int_equal(fake.tokens[200], 'x');
 }
 
-static void test_many_inputs(void **state)
+TEST(test_many_inputs)
 {
     static char body[64 * 1024];
-    (void)state;
     for (int n = 2048; n <= 2049; n++) {
         fake_end();
         fake_begin(MODEL_EMBEDDER);
@@ -427,9 +406,8 @@ static void test_many_inputs(void **state)
 
 // The reader pauses, then continues: no byte is lost or repeated, and the announced length is
 // correct.
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     fake_facts.output_width = 3000;
     fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}");
     values_fill(2);
@@ -449,9 +427,8 @@ static void test_pieces(void **state)
     json_decref(answer);
 }
 
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
     values_fill(1);
     fake.values[2] = NAN;
@@ -467,9 +444,8 @@ static void test_not_finite(void **state)
     assert_int_equal(fake.status, 500);
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
     fake_finish(FINISH_TIMEOUT, -1);
     fake_ready();
@@ -490,9 +466,8 @@ static void test_failures(void **state)
 
 // A client that leaves before the engine ends counts as an abort; a finished request was counted
 // before.
-static void test_client_leaves(void **state)
+TEST(test_client_leaves)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
     fake_gone();
     assert_int_equal(fake.counted[COUNTED_ABORT], 1);
@@ -503,31 +478,4 @@ static void test_client_leaves(void **state)
     fake_gone();
     assert_int_equal(fake.counted[COUNTED_ABORT], 0);
     assert_int_equal(fake.counted[COUNTED_ERROR], 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_embedder, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_client_leaves),
-        TEST(test_float),
-        TEST(test_fewer_dimensions_have_the_length_1),
-        TEST(test_declared_dimensions),
-        TEST(test_vectors_as_the_pooling_gives_them),
-        TEST(test_prompts_stand_in_front_of_texts),
-        TEST(test_a_model_without_prompts_takes_no_name),
-        TEST(test_prompts_may_be_left_out_of_the_mean),
-        TEST(test_the_left_may_be_cut),
-        TEST(test_so_many_inputs_as_the_server_takes),
-        TEST(test_base64),
-        TEST(test_special_tokens_in_text),
-        TEST(test_inputs),
-        TEST(test_too_long),
-        TEST(test_many_inputs),
-        TEST(test_pieces),
-        TEST(test_not_finite),
-        TEST(test_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

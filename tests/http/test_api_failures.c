@@ -1,16 +1,10 @@
 // Failures of generations, against the doubles: a status before the first token, the last event in
 // a stream, in the format of each endpoint; ends by the server; each refusal of the engine.
-#include "api_fake.h"
+#include "api_cases.h"
+
 #include "http/api/call.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
 #define CHAT "/v1/chat/completions"
 #define MESSAGES "/v1/messages"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -66,7 +60,7 @@ struct end_case {
 
 // Before the first token, a failure is a status. In a stream it is the last event, and the access
 // log gets its code. Each is counted once.
-static void test_ends_without_an_answer(void **state)
+TEST(test_ends_without_an_answer)
 {
     static const struct end_case ends[] = {
         {FINISH_CANCEL, 503, HTTP_UNAVAILABLE, COUNTED_ABORT, "the server ended the request"},
@@ -76,7 +70,6 @@ static void test_ends_without_an_answer(void **state)
          "the client did not read the response for too long"},
         {FINISH_ERROR, 500, HTTP_INTERNAL, COUNTED_ERROR, "the model failed on this request"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         for (size_t turn = 0; turn < 3 * ROUTES; turn++) {
             bool stream = turn % 3 > 0, begun = turn % 3 == 2;
@@ -105,11 +98,10 @@ static void test_ends_without_an_answer(void **state)
 }
 
 // If the server ends a stream, its last event has the endpoint's format and nothing follows.
-static void test_cut_by_the_server(void **state)
+TEST(test_cut_by_the_server)
 {
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
                                                 .message = {"Going down.", 11}};
-    (void)state;
     for (size_t i = 0; i < ROUTES; i++) {
         stream_request(i, true);
         fake_text("x");
@@ -129,10 +121,9 @@ static void test_cut_by_the_server(void **state)
 }
 
 // A queued stream gets its 200 after 5 s; a failure after that is an event.
-static void test_62_an_error_between_the_200_and_the_first_token(void **state)
+TEST(test_62_an_error_between_the_200_and_the_first_token)
 {
     static const enum finish finishes[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
-    (void)state;
     for (size_t i = 0; i < ROUTES; i++)
         for (size_t k = 0; k < sizeof finishes / sizeof *finishes; k++) {
             stream_request(i, true);
@@ -151,7 +142,7 @@ static void test_62_an_error_between_the_200_and_the_first_token(void **state)
         }
 }
 
-static void test_refusals_of_the_engine(void **state)
+TEST(test_refusals_of_the_engine)
 {
     static const struct {
         enum admission admission;
@@ -168,7 +159,6 @@ static void test_refusals_of_the_engine(void **state)
         {ADMISSION_DRAINING, 503, "unavailable", "the server is shutting down"},
     };
     char code[64];
-    (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         fake_again();
         fake.admission = refusals[i].admission;
@@ -187,7 +177,7 @@ static void test_refusals_of_the_engine(void **state)
 
 // If a copy refuses, the next one is tried. If all refuse, the response is "overloaded" if any was
 // busy.
-static void test_refusals_of_copies(void **state)
+TEST(test_refusals_of_copies)
 {
     static const struct {
         enum admission said[3];
@@ -201,7 +191,6 @@ static void test_refusals_of_copies(void **state)
         {{ADMISSION_FAILED, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "the model is unavailable"},
         {{ADMISSION_TOO_MANY_TOKENS, ADMITTED}, 1, "max-queued-tokens"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_again();
         fake.more_copies = 2;
@@ -216,9 +205,8 @@ static void test_refusals_of_copies(void **state)
 
 // A message longer than call_fail's buffer is cut after a complete character, whatever precedes the
 // two-byte characters.
-static void test_a_long_message_is_cut_between_characters(void **state)
+TEST(test_a_long_message_is_cut_between_characters)
 {
-    (void)state;
     for (int offset = 0; offset < 2; offset++) {
         struct body_call call = {0};
         char text[1024], *end = text;
@@ -238,19 +226,4 @@ static void test_a_long_message_is_cut_between_characters(void **state)
         assert_int_equal((unsigned char)message[bytes - 1], 0xA9);
         json_decref(body);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_ends_without_an_answer),
-        TEST(test_cut_by_the_server),
-        TEST(test_62_an_error_between_the_200_and_the_first_token),
-        TEST(test_refusals_of_the_engine),
-        TEST(test_refusals_of_copies),
-        TEST(test_a_long_message_is_cut_between_characters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
 // status, code and JSON path in `param`.
 #include "api_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST(name) API_TEST(name, NULL)
 
 static const struct field_case cases[] = {
     {&chat_endpoint, "temperature", "in", {"0", "2", "1e0", "-0"}, {"-0.1", "2.1", "1e300"}},
@@ -66,13 +59,12 @@ static const struct field_case cases[] = {
     {&rerank_endpoint, "max_tokens_per_doc", "i", {"1", "100000"}, {"0"}},
 };
 
-static void test_matrix(void **state)
+TEST(test_matrix)
 {
-    (void)state;
     cases_check(cases, sizeof cases / sizeof cases[0]);
 }
 
-static void test_required(void **state)
+TEST(test_required)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -85,7 +77,6 @@ static void test_required(void **state)
         {&rerank_endpoint, {"model", "query", "documents"}},
     };
     char more[256];
-    (void)state;
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
         for (int k = 0; k < 3 && required[i].names[k]; k++) {
             snprintf(more, sizeof more, "\"%s\":null", required[i].names[k]);
@@ -99,7 +90,7 @@ static void test_required(void **state)
 
 // Known fields that change the result and are not supported are refused by name, except with the
 // value that means "off".
-static void test_refused(void **state)
+TEST(test_refused)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -187,7 +178,6 @@ static void test_refused(void **state)
         {&rerank_endpoint, "softmax", "false", "true"},
     };
     char more[256];
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         snprintf(more, sizeof more, "\"%s\":%s", refused[i].name, refused[i].off);
         expect_ok(refused[i].endpoint, more);
@@ -197,7 +187,7 @@ static void test_refused(void **state)
 }
 
 // Members of fields: the error gives the full path.
-static void test_members(void **state)
+TEST(test_members)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -259,7 +249,6 @@ static void test_members(void **state)
         {&messages_endpoint, "\"output_config\":{\"effort\":1}", "invalid_type",
          "output_config.effort"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         if (members[i].code) {
             expect_error(members[i].endpoint, members[i].body, 400, members[i].code,
@@ -271,7 +260,7 @@ static void test_members(void **state)
 }
 
 // If a similar field is supported, the error names it.
-static void test_hints(void **state)
+TEST(test_hints)
 {
     static const struct {
         const char *body, *hint;
@@ -280,7 +269,6 @@ static void test_hints(void **state)
         {"\"enable_thinking\":true", "use chat_template_kwargs"},
         {"\"n_predict\":5", "use max_tokens"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
         request(&chat_endpoint, hints[i].body);
         if (!strstr(fake.sent, hints[i].hint))
@@ -290,7 +278,7 @@ static void test_hints(void **state)
 }
 
 // The types of refused and ignored fields are checked, too.
-static void test_types(void **state)
+TEST(test_types)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -325,7 +313,6 @@ static void test_types(void **state)
         {&rerank_endpoint, "priority max_chunks_per_doc top_k", "\"5\""},
     };
     char name[64], more[256];
-    (void)state;
     for (size_t i = 0; i < sizeof typed / sizeof typed[0]; i++) {
         int n = 0;
         for (const char *at = typed[i].names; sscanf(at, "%63s%n", name, &n) == 1; at += n) {
@@ -335,9 +322,8 @@ static void test_types(void **state)
     }
 }
 
-static void test_harmless(void **state)
+TEST(test_harmless)
 {
-    (void)state;
     expect_ok(&chat_endpoint, "\"store\":true,\"service_tier\":\"auto\",\"prompt_cache_key\":\"k\","
                               "\"prediction\":{},\"verbosity\":\"low\",\"safety_identifier\":\"x\","
                               "\"parallel_tool_calls\":false,\"prompt_cache_retention\":\"24h\"");
@@ -348,7 +334,7 @@ static void test_harmless(void **state)
     expect_ok(&embeddings_endpoint, "\"user\":\"u\"");
 }
 
-static void test_model(void **state)
+TEST(test_model)
 {
     static const struct endpoint wrong_kind[] = {
         {MODEL_EMBEDDER, "/v1/chat/completions", "\"model\":\"m\",\"messages\":[]"},
@@ -358,7 +344,6 @@ static void test_model(void **state)
     };
     static const char *const names[] = {"/v1/embeddings", "/v1/rerank", "/v1/chat/completions",
                                         "/v1/embeddings"};
-    (void)state;
     expect_error(&chat_endpoint, "\"model\":\"nope\"", 404, "model_not_found", "model");
     expect_error(&embeddings_endpoint, "\"model\":\"M\"", 404, "model_not_found", "model");
     expect_error(&rerank_endpoint, "\"model\":\"m \"", 404, "model_not_found", "model");
@@ -376,7 +361,7 @@ static void test_model(void **state)
     fake_end();
 }
 
-static void test_bodies(void **state)
+TEST(test_bodies)
 {
     static const struct {
         const char *body, *code;
@@ -393,7 +378,6 @@ static void test_bodies(void **state)
         {"null", "invalid_type"},
         {"\xEF\xBB\xBF{}", "missing_required_parameter"}, // one BOM is skipped
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         fake_begin(MODEL_GENERATOR);
         fake_request("/v1/chat/completions", bodies[i].body);
@@ -404,10 +388,9 @@ static void test_bodies(void **state)
     }
 }
 
-static void test_stops(void **state)
+TEST(test_stops)
 {
     char more[1024] = "\"stop\":[";
-    (void)state;
     for (int i = 0; i < 17; i++)
         strcat(more, i ? ",\"a\"" : "\"a\"");
     strcat(more, "]");
@@ -421,7 +404,7 @@ static void test_stops(void **state)
                  "stream_options.include_usage");
 }
 
-static void test_chat_messages(void **state)
+TEST(test_chat_messages)
 {
     static const struct {
         const char *value, *code, *param;
@@ -502,7 +485,6 @@ static void test_chat_messages(void **state)
         {"[{\"role\":\"user\",\"content\":\"a\"},7]", "invalid_type", "messages[1]"},
     };
     char more[512];
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         snprintf(more, sizeof more, "\"messages\":%s", wrong[i].value);
         expect_error(&chat_endpoint, more, 400, wrong[i].code, wrong[i].param);
@@ -510,9 +492,8 @@ static void test_chat_messages(void **state)
 }
 
 // An unknown field is ignored and counted.
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
-    (void)state;
     request(&chat_endpoint, "\"zebra\":1,\"yak\":{}");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 2);
@@ -539,7 +520,7 @@ static void test_unknown(void **state)
 }
 
 // Blocks of Messages.
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
     static const struct {
         const char *content, *param;
@@ -552,7 +533,6 @@ static void test_blocks(void **state)
          "messages.0.content.0.is_error"},
     };
     char more[512];
-    (void)state;
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         snprintf(more, sizeof more, "\"messages\":[{\"role\":\"user\",\"content\":%s}]",
                  blocks[i].content);
@@ -617,10 +597,9 @@ static void test_blocks(void **state)
 }
 
 // Names quoted in errors are cut at a character boundary: the response is valid JSON.
-static void test_long_names(void **state)
+TEST(test_long_names)
 {
     char more[512] = "\"logit_bias\":{\"";
-    (void)state;
     for (int i = 0; i < 60; i++)
         strcat(more, "\xE2\x82\xAC");
     strcat(more, "\":1}");
@@ -633,12 +612,11 @@ static void test_long_names(void **state)
 }
 
 // The key and the deadline of a request reach the engine.
-static void test_key_and_deadline(void **state)
+TEST(test_key_and_deadline)
 {
     static const struct endpoint *const all[] = {&chat_endpoint, &messages_endpoint,
                                                  &embeddings_endpoint, &rerank_endpoint};
     char body[512];
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         fake_begin(all[i]->kind);
         fake.info.key_id = 7;
@@ -653,12 +631,11 @@ static void test_key_and_deadline(void **state)
 }
 
 // A large body need not contain many values: the content of strings does not count.
-static void test_values_in_strings(void **state)
+TEST(test_values_in_strings)
 {
     enum { PARTS = 4200, COMMAS = 1024 };
     char *body = malloc(PARTS * (COMMAS + 2) + 256);
     size_t bytes = (size_t)sprintf(body, "{%s,\"user\":\"", chat_endpoint.base);
-    (void)state;
     for (int i = 0; i < PARTS; i++) {
         memcpy(body + bytes, "\\\"", 2);
         memset(body + bytes + 2, ',', COMMAS);
@@ -673,9 +650,8 @@ static void test_values_in_strings(void **state)
     free(body);
 }
 
-static void test_an_integer_that_is_too_large(void **state)
+TEST(test_an_integer_that_is_too_large)
 {
-    (void)state;
     static const struct {
         const char *number, *sentence;
     } rows[] = {
@@ -705,28 +681,4 @@ static void test_an_integer_that_is_too_large(void **state)
     assert_int_equal(fake.submits, 1);
     assert_true(fake.sampling.seed == 9007199254740993u);
     fake_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),
-        cmocka_unit_test(test_required),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_stops),
-        cmocka_unit_test(test_chat_messages),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_members),
-        cmocka_unit_test(test_hints),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_values_in_strings),
-        cmocka_unit_test(test_an_integer_that_is_too_large),
-        cmocka_unit_test(test_key_and_deadline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

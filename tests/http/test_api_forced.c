@@ -2,19 +2,10 @@
 // refusals with their path. Against the doubles of exchange and port; the grammars passed to the
 // engine are checked byte by byte.
 #include "api_cases.h"
-#include "api_fake.h"
 
 #include "http/api/grammars.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define CITY                                                                                       \
@@ -51,9 +42,8 @@ static void ask(const char *more)
     fake_request(PATH, body);
 }
 
-static void test_each_choice_has_its_grammar(void **state)
+TEST(test_each_choice_has_its_grammar)
 {
-    (void)state;
     static const struct {
         const char *more, *has[5], *not[6];
     } cases[] = {
@@ -98,9 +88,8 @@ static void test_each_choice_has_its_grammar(void **state)
 }
 
 // Messages has its own names for these choices.
-static void test_each_choice_of_messages(void **state)
+TEST(test_each_choice_of_messages)
 {
-    (void)state;
 #define INPUT(name, more) "{\"name\":\"" name "\",\"input_schema\":" CITY more "}"
     static const struct {
         const char *more, *has, *not;
@@ -137,9 +126,8 @@ static void test_each_choice_of_messages(void **state)
 }
 
 // If the template allows one call, the grammar allows only one, whichever field requests calls.
-static void test_a_template_of_one_call_leaves_one_to_the_grammar(void **state)
+TEST(test_a_template_of_one_call_leaves_one_to_the_grammar)
 {
-    (void)state;
     static const struct {
         const char *path, *more, *has;
     } cases[] = {
@@ -168,9 +156,8 @@ static void test_a_template_of_one_call_leaves_one_to_the_grammar(void **state)
 }
 
 // Nothing forced: no grammar.
-static void test_free_calls_cost_nothing(void **state)
+TEST(test_free_calls_cost_nothing)
 {
-    (void)state;
     static const char *const free_[] = {
         TOOLS "\"tool_choice\":\"auto\"", TOOLS "\"tool_choice\":\"none\"",
         STRICT ",\"tool_choice\":\"none\"", TOOLS "\"parallel_tool_calls\":false"};
@@ -185,9 +172,8 @@ static void test_free_calls_cost_nothing(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-static void test_wrong_choices_name_their_path(void **state)
+TEST(test_wrong_choices_name_their_path)
 {
-    (void)state;
     static const struct {
         const char *more, *code, *param;
     } cases[] = {
@@ -238,9 +224,8 @@ static void test_wrong_choices_name_their_path(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-static void test_a_refused_schema_names_tool_and_keyword(void **state)
+TEST(test_a_refused_schema_names_tool_and_keyword)
 {
-    (void)state;
     ask("\"tools\":[" TOOL("weather",
                            ",\"parameters\":{\"properties\":{\"k\":"
                            "{\"type\":\"array\",\"uniqueItems\":true}}}") "]," NAMED("weather"));
@@ -250,9 +235,8 @@ static void test_a_refused_schema_names_tool_and_keyword(void **state)
 }
 
 // A forced call is returned like any other call.
-static void test_a_forced_call_is_answered(void **state)
+TEST(test_a_forced_call_is_answered)
 {
-    (void)state;
     ask(TOOLS NAMED("g"));
     fake_text(G);
     fake_finish(FINISH_STOP, FAKE_END);
@@ -264,9 +248,8 @@ static void test_a_forced_call_is_answered(void **state)
 
 // If max_tokens ends the only call, the finish reason is "length"; an engine error fails the
 // request.
-static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
+TEST(test_a_call_that_the_limit_cuts_is_no_end)
 {
-    (void)state;
     for (int failed = 0; failed < 2; failed++) {
         ask(TOOLS "\"parallel_tool_calls\":false," NAMED("f"));
         fake_text("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"ci");
@@ -280,9 +263,8 @@ static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
 }
 
 // The start of a forced call is not content, and stop strings are not searched for in it.
-static void test_a_head_that_the_limit_cuts_is_no_text(void **state)
+TEST(test_a_head_that_the_limit_cuts_is_no_text)
 {
-    (void)state;
     for (int stream = 0; stream < 2; stream++) {
         ask(stream ? TOOLS "\"stream\":true,\"stop\":[\"\\\"\"],\"tool_choice\":\"required\""
                    : TOOLS "\"stop\":[\"\\\"\"],\"tool_choice\":\"required\"");
@@ -306,9 +288,8 @@ static const char *message_member(json_t **sent, const char *name)
 }
 
 // Markers inside text that a grammar constrains are part of the text.
-static void test_marks_in_a_formed_text_are_text(void **state)
+TEST(test_marks_in_a_formed_text_are_text)
 {
-    (void)state;
 #define STRING                                                                                     \
     "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":"                   \
     "{\"type\":\"string\"}}}"
@@ -359,9 +340,8 @@ static void test_marks_in_a_formed_text_are_text(void **state)
 #define OBJECT "\"response_format\":{\"type\":\"json_object\"}"
 
 // The grammar starts in the state that the continued message has reached.
-static void test_a_grammar_begins_where_the_continued_message_ends(void **state)
+TEST(test_a_grammar_begins_where_the_continued_message_ends)
 {
-    (void)state;
     static const struct {
         const char *dialect, *body, *has, *not;
     } cases[] = {
@@ -420,9 +400,8 @@ static void expect_refused(const char *dialect, const char *more, const char *pa
 
 // A grammar that matches no text is refused, not ignored; so is text that cannot be distinguished
 // from a call.
-static void test_forms_that_leave_nothing_are_refused(void **state)
+TEST(test_forms_that_leave_nothing_are_refused)
 {
-    (void)state;
     static const char *const nothing[] = {"[^\\\\s\\\\S]", "$a"};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
         char more[512];
@@ -442,9 +421,8 @@ static void test_forms_that_leave_nothing_are_refused(void **state)
 }
 
 // Errors of a tool's schema name the tools; errors of the response format name its field.
-static void test_what_is_refused_has_its_own_path(void **state)
+TEST(test_what_is_refused_has_its_own_path)
 {
-    (void)state;
 #define UNIQUE "{\"type\":\"array\",\"uniqueItems\":true}"
 #define FORMAT(schema)                                                                             \
     "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":" schema "}}"
@@ -491,9 +469,8 @@ static void ask_allowed(uint32_t count)
 }
 
 // A function that is named repeatedly counts once; the list is no longer than the list of tools.
-static void test_allowed_tools_are_bounded(void **state)
+TEST(test_allowed_tools_are_bounded)
 {
-    (void)state;
     fake_begin(MODEL_GENERATOR);
     fake_dialect("hermes", "think");
     ask_allowed(1);
@@ -511,27 +488,4 @@ static void test_allowed_tools_are_bounded(void **state)
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "must have at most 128 tools, got 129"));
     assert_non_null(strstr(fake.sent, "\"param\":\"tool_choice.allowed_tools.tools\""));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_each_choice_has_its_grammar),
-        TEST(test_each_choice_of_messages),
-        TEST(test_a_template_of_one_call_leaves_one_to_the_grammar),
-        TEST(test_free_calls_cost_nothing),
-        TEST(test_wrong_choices_name_their_path),
-        TEST(test_a_refused_schema_names_tool_and_keyword),
-        TEST(test_a_forced_call_is_answered),
-        TEST(test_a_call_that_the_limit_cuts_is_no_end),
-        TEST(test_a_head_that_the_limit_cuts_is_no_text),
-        TEST(test_marks_in_a_formed_text_are_text),
-        TEST(test_a_grammar_begins_where_the_continued_message_ends),
-        TEST(test_forms_that_leave_nothing_are_refused),
-        TEST(test_what_is_refused_has_its_own_path),
-        TEST(test_allowed_tools_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

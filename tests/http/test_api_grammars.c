@@ -2,20 +2,12 @@
 // refusals, streams that start meanwhile, compiles that are shared. Against the doubles of exchange
 // and port.
 #include "api_cases.h"
-#include "api_fake.h"
 
 #include "http/api/grammars.h"
 #include "runtime/grammar/vocabulary.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, NULL)
+#define FAKE_TEST(name) API_TEST(name, fake_setup_generator)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define GUIDED(schema) "\"guided_json\":" schema
@@ -48,7 +40,7 @@ static struct grammar_source regex(const char *text)
 }
 
 // The cache key contains the kind, the alphabet and, for calls, the dialect, not just the text.
-static void test_what_a_source_is_known_by(void **state)
+TEST(test_what_a_source_is_known_by)
 {
     static const struct dialect dialects[2];
     static const uint32_t alphabets[2][8] = {{1}, {0, 1}};
@@ -63,7 +55,6 @@ static void test_what_a_source_is_known_by(void **state)
         {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[1], NULL},
     };
     enum { COUNT = sizeof sources / sizeof *sources };
-    (void)state;
     for (int i = 0; i < COUNT; i++)
         for (int k = 0; k < COUNT; k++) {
             struct hash one = grammars_hash(&sources[i]), other = grammars_hash(&sources[k]);
@@ -72,9 +63,8 @@ static void test_what_a_source_is_known_by(void **state)
         }
 }
 
-static void test_a_refusal_is_known_the_next_time(void **state)
+FAKE_TEST(test_a_refusal_is_known_the_next_time)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct error err;
         struct grammar *g;
@@ -95,14 +85,13 @@ static void test_a_refusal_is_known_the_next_time(void **state)
 }
 
 // The cache evicts unused grammars, least recently used first.
-static void test_the_cache_is_bounded_by_bytes(void **state)
+TEST(test_the_cache_is_bounded_by_bytes)
 {
     enum { ROOM = 60000 };
     struct grammars *cache = grammars_create(ROOM);
     struct grammar *g, *kept, *used;
     struct error err;
     char texts[100][8];
-    (void)state;
     assert_int_equal(compile(cache, regex("used"), &used, &err), GRAMMARS_FOUND);
     for (int i = 0; i < 100; i++) {
         sprintf(texts[i], "a%db", i);
@@ -125,14 +114,13 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
 }
 
 // Refused sources evict no compiled grammar; the cache keeps only the latest refusals.
-static void test_what_is_refused_pushes_out_no_grammar(void **state)
+TEST(test_what_is_refused_pushes_out_no_grammar)
 {
     enum { COUNT = GRAMMARS_COUNT_MAX + 10 };
     struct grammars *cache = grammars_create(0);
     struct grammar *g;
     struct error err;
     char text[16];
-    (void)state;
     assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_FOUND);
     grammar_unref(g);
     for (int i = 0; i < COUNT; i++) {
@@ -148,7 +136,7 @@ static void test_what_is_refused_pushes_out_no_grammar(void **state)
 }
 
 // If a grammar does not fit, a lookup examines only the grammars in use, not the complete cache.
-static void test_few_entries_are_looked_at(void **state)
+TEST(test_few_entries_are_looked_at)
 {
     enum { ROOM = 400000, KEPT = 100, ASKED = 50, WORDS = 3000 };
     struct grammars *cache = grammars_create(ROOM);
@@ -157,7 +145,6 @@ static void test_few_entries_are_looked_at(void **state)
     char text[16];
     int count = 0;
     enum grammars_found found = GRAMMARS_FOUND;
-    (void)state;
     for (int i = 0; i < KEPT; i++) {
         snprintf(text, sizeof text, "%dk", i);
         assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_FOUND);
@@ -191,7 +178,7 @@ static void test_few_entries_are_looked_at(void **state)
 
 // A source of 1 MiB may contain hundreds of thousands of values, which need a hundred times as much
 // memory. Text in strings does not count as values.
-static void test_the_values_of_a_source_are_bounded(void **state)
+TEST(test_the_values_of_a_source_are_bounded)
 {
     enum { COUNT = 300 * 1000 };
     static const struct {
@@ -203,7 +190,6 @@ static void test_the_values_of_a_source_are_bounded(void **state)
         {"{\"const\":1,\"description\":\"\\\"", ",[{", "\"}", NULL},
     };
     char *text = malloc(4 * COUNT + 100);
-    (void)state;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         struct grammar_source source = {.kind = GRAMMAR_KIND_SCHEMA};
         struct error err;
@@ -228,7 +214,7 @@ static void test_the_values_of_a_source_are_bounded(void **state)
 // Grammars in use are never evicted, so their total is limited: a grammar that does not fit is
 // refused as busy until another is released. The last quarter of the free space is reserved for
 // small grammars.
-static void test_grammars_in_use_are_bounded(void **state)
+TEST(test_grammars_in_use_are_bounded)
 {
     enum { ROOM = 60000, MOST = 100 };
     struct grammars *cache = grammars_create(ROOM);
@@ -237,7 +223,6 @@ static void test_grammars_in_use_are_bounded(void **state)
     char text[16];
     int count = 0;
     enum grammars_found found = GRAMMARS_FOUND;
-    (void)state;
     assert_int_equal(compile(cache, regex("x{1,3}yy|[a-k]+"), &g, &err), GRAMMARS_FOUND);
     grammar_unref(g);
     while (found == GRAMMARS_FOUND && count < MOST) {
@@ -264,12 +249,11 @@ static void test_grammars_in_use_are_bounded(void **state)
 }
 
 // A released grammar counts as in use again after it is found.
-static void test_a_grammar_that_is_found_again_is_in_use(void **state)
+TEST(test_a_grammar_that_is_found_again_is_in_use)
 {
     struct grammars *cache = grammars_create(0);
     struct grammar *g;
     struct error err;
-    (void)state;
     assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_FOUND);
     uint64_t used = grammars_stats(cache).used_bytes;
     assert_true(used > 0);
@@ -282,11 +266,10 @@ static void test_a_grammar_that_is_found_again_is_in_use(void **state)
 }
 
 // A grammar that did not fit is not compiled again until it would fit.
-static void test_a_grammar_without_room_is_compiled_once(void **state)
+TEST(test_a_grammar_without_room_is_compiled_once)
 {
     struct grammar *held, *g;
     struct error err;
-    (void)state;
     struct grammar_source source = regex("aa|bb|c{1,40}d");
     assert_int_equal(grammar_source_compile(&source, &g, &err), STATUS_OK);
     size_t most = 4 * (grammar_bytes(g) + 200); // space for one of them, but not for two
@@ -316,9 +299,8 @@ static void test_a_grammar_without_room_is_compiled_once(void **state)
 static const struct endpoint *const generators[] = {&chat_endpoint, &completions_endpoint,
                                                     &messages_endpoint};
 
-static void test_a_grammar_without_room_is_told_to_wait(void **state)
+TEST(test_a_grammar_without_room_is_told_to_wait)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         fake_begin(MODEL_GENERATOR);
         fake_grammar_bytes(100);
@@ -331,9 +313,8 @@ static void test_a_grammar_without_room_is_told_to_wait(void **state)
     }
 }
 
-static void test_the_queue_for_compiling_is_full(void **state)
+TEST(test_the_queue_for_compiling_is_full)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         fake_begin(MODEL_GENERATOR);
         fake.compiles_full = true;
@@ -362,7 +343,7 @@ static struct vocabulary *without(const char *bytes)
 
 // A grammar that the model's tokens cannot write is refused with its field; if they can write a
 // part, that part is kept. The result for another model with the same source is separate.
-static void test_a_form_that_the_model_cannot_write(void **state)
+TEST(test_a_form_that_the_model_cannot_write)
 {
     static const struct {
         const char *more, *param, *text; // text: an answer that the grammar accepts; NULL: refused
@@ -380,7 +361,6 @@ static void test_a_form_that_the_model_cannot_write(void **state)
     };
     struct vocabulary *most = without("q"), *ascii = without("");
     char body[400];
-    (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         fake_begin(MODEL_GENERATOR);
         fake_vocabulary(most);
@@ -418,11 +398,10 @@ static void test_a_form_that_the_model_cannot_write(void **state)
 }
 
 // A known source is found immediately, even if it is large.
-static void test_a_large_source_that_is_known_does_not_wait(void **state)
+FAKE_TEST(test_a_large_source_that_is_known_does_not_wait)
 {
     enum { BYTES = 100000 };
     static char more[BYTES + 200];
-    (void)state;
     strcpy(more, "{" HI ",\"guided_json\":{\"type\":\"integer\",\"description\":\"");
     size_t head = strlen(more);
     memset(more + head, 'd', BYTES);
@@ -437,9 +416,8 @@ static void test_a_large_source_that_is_known_does_not_wait(void **state)
 }
 
 // A stream that waits for its grammar starts after 5 s and sends keep-alive comments.
-static void test_a_stream_waits_for_its_grammar(void **state)
+TEST(test_a_stream_waits_for_its_grammar)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         fake_begin(MODEL_GENERATOR);
         fake.compiles_wait = true;
@@ -471,7 +449,7 @@ static void test_a_stream_waits_for_its_grammar(void **state)
 }
 
 // A failure after the 200 is the last event.
-static void test_a_stream_that_has_begun_gets_no_grammar(void **state)
+TEST(test_a_stream_that_has_begun_gets_no_grammar)
 {
     static const struct {
         const char *schema, *says;
@@ -483,7 +461,6 @@ static void test_a_stream_that_has_begun_gets_no_grammar(void **state)
         {"{\"const\":7}", "shutting down", ADMISSION_DRAINING, HTTP_UNAVAILABLE},
     };
     char more[128];
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         for (int k = 0; k < 3; k++) {
             fake_begin(MODEL_GENERATOR);
@@ -513,10 +490,9 @@ static const json_t *member(const json_t *object, const char *outer, const char 
 
 // A Responses stream reports the failure of the grammar, too. An error in the caller's schema names
 // the schema and quotes complete characters.
-static void test_a_response_that_has_begun_gets_no_grammar(void **state)
+TEST(test_a_response_that_has_begun_gets_no_grammar)
 {
     char more[2048], name[512];
-    (void)state;
     for (int shift = 0; shift < 4; shift++) {
         size_t at = (size_t)snprintf(name, sizeof name, "%.*s", shift, "abc");
         for (int i = 0; i < 200; i++)
@@ -555,9 +531,8 @@ static void test_a_response_that_has_begun_gets_no_grammar(void **state)
 }
 
 // No grammar is compiled for a request whose deadline has passed.
-static void test_a_deadline_passes_before_the_compile(void **state)
+FAKE_TEST(test_a_deadline_passes_before_the_compile)
 {
-    (void)state;
     fake.info.deadline_ns = 1;
     fake_request(PATH, "{" HI "," GUIDED("{}") "}");
     assert_int_equal(fake.status, 504);
@@ -571,11 +546,10 @@ static void test_a_deadline_passes_before_the_compile(void **state)
 
 // Another request compiled the same source; if the cache has dropped the grammar again, it is
 // compiled once more.
-static void test_an_equal_source_is_compiled_by_another(void **state)
+FAKE_TEST(test_an_equal_source_is_compiled_by_another)
 {
     struct grammar *g;
     struct error err;
-    (void)state;
     fake.compiles_wait = true;
     fake_request(PATH, "{" HI ",\"guided_regex\":\"ab\"}");
     uint64_t same = fake.job.share_key;
@@ -588,30 +562,4 @@ static void test_an_equal_source_is_compiled_by_another(void **state)
     assert_ptr_equal(fake.grammar, g);
     grammar_unref(g);
     assert_int_equal(stats().compiled, 1);
-}
-
-int main(void)
-{
-#define WITH_FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_source_is_known_by),
-        WITH_FAKE(test_a_refusal_is_known_the_next_time),
-        cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
-        cmocka_unit_test(test_the_values_of_a_source_are_bounded),
-        cmocka_unit_test(test_grammars_in_use_are_bounded),
-        cmocka_unit_test(test_a_grammar_that_is_found_again_is_in_use),
-        cmocka_unit_test(test_a_grammar_without_room_is_compiled_once),
-        cmocka_unit_test(test_a_grammar_without_room_is_told_to_wait),
-        cmocka_unit_test(test_the_queue_for_compiling_is_full),
-        cmocka_unit_test(test_a_form_that_the_model_cannot_write),
-        WITH_FAKE(test_a_large_source_that_is_known_does_not_wait),
-        cmocka_unit_test(test_a_stream_waits_for_its_grammar),
-        cmocka_unit_test(test_a_stream_that_has_begun_gets_no_grammar),
-        cmocka_unit_test(test_a_response_that_has_begun_gets_no_grammar),
-        WITH_FAKE(test_a_deadline_passes_before_the_compile),
-        cmocka_unit_test(test_what_is_refused_pushes_out_no_grammar),
-        cmocka_unit_test(test_few_entries_are_looked_at),
-        WITH_FAKE(test_an_equal_source_is_compiled_by_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

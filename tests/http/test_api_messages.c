@@ -1,16 +1,8 @@
 // /v1/messages against the doubles of exchange and port: event sequences byte for byte, stop
 // reasons, usage, roles and blocks as passed to the template, count_tokens.
-#include "api_fake.h"
+#include "api_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
 #define PATH "/v1/messages"
 #define USER "{\"role\":\"user\",\"content\":\"u\"}"
 #define HI "\"model\":\"m\",\"messages\":[" USER "]"
@@ -41,9 +33,8 @@
         "25", "3", output) "\"output_tokens_details\":null,\"server_tool_use\":null}}\n\n"         \
                            "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("He\n");
     fake_ready();
@@ -57,18 +48,16 @@ static void test_stream(void **state)
     assert_int_equal(fake.frees, 1);
 }
 
-static void test_stream_empty(void **state)
+TEST(test_stream_empty)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
     assert_string_equal(fake_events(), START("25", "3") BLOCK_START END("end_turn", "null", "1"));
 }
 
-static void test_stream_from_queue(void **state)
+TEST(test_stream_from_queue)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_second(6); // the number of cached tokens is not known yet
     assert_string_equal(fake_events(), START("28", "0"));
@@ -80,9 +69,8 @@ static void test_stream_from_queue(void **state)
                         START("28", "0") PING BLOCK_START END("end_turn", "null", "1"));
 }
 
-static void test_stream_fails(void **state)
+TEST(test_stream_fails)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("x");
     fake_ready();
@@ -96,9 +84,8 @@ static void test_stream_fails(void **state)
     assert_true(fake.ended);
 }
 
-static void test_whole(void **state)
+TEST(test_whole)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"max_tokens\":20}");
     fake_text("Hello.");
     fake_finish(FINISH_STOP, FAKE_END);
@@ -111,9 +98,8 @@ static void test_whole(void **state)
         "\"container\":null,\"diagnostics\":null," USAGE("25", "3", "7") USAGE_NULLS "}");
 }
 
-static void test_whole_empty(void **state)
+TEST(test_whole_empty)
 {
-    (void)state;
     fake_request(PATH, "{" HI "}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
@@ -136,9 +122,8 @@ static void expect_reason(const char *version, const char *more, enum finish fin
     assert_non_null(strstr(fake.sent, want));
 }
 
-static void test_stop_reasons(void **state)
+TEST(test_stop_reasons)
 {
-    (void)state;
     expect_reason("2026-10-21", ",\"max_tokens\":3", FINISH_LENGTH, "max_tokens");
     expect_reason("2026-10-21", ",\"max_tokens\":1000", FINISH_LENGTH,
                   "model_context_window_exceeded");
@@ -152,9 +137,8 @@ static void test_stop_reasons(void **state)
     expect_reason("9999", "", FINISH_CONTEXT, "max_tokens");
 }
 
-static void test_stop_sequence(void **state)
+TEST(test_stop_sequence)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stop_sequences\":[\"zz\",\"EN\\\"D\",\"\"],\"stream\":true}");
     fake_text("go EN\"D!");
     fake_ready();
@@ -165,18 +149,16 @@ static void test_stop_sequence(void **state)
                                            END("stop_sequence", "\"EN\\\"D\"", "7"));
 }
 
-static void test_max_tokens_default(void **state)
+TEST(test_max_tokens_default)
 {
-    (void)state;
     fake_facts.max_model_len = 10000;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.max_tokens, 4096);
 }
 
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
     char text[300] = {0}, body[600];
-    (void)state;
     for (int n = 172; n <= 250; n += 78) { // the template adds 27 of 200 tokens
         fake_again();
         memset(text, 'x', (size_t)n + 1);
@@ -222,9 +204,8 @@ static void expect_prompt(const char *messages, const char *rest, const char *wa
 #define RESULT "{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":\"r\"}"
 #define END_PROMPT "[no-think][assistant]"
 
-static void test_roles(void **state)
+TEST(test_roles)
 {
-    (void)state;
     expect_prompt("[" USER "]", "", "[user]u" END_PROMPT, NULL);
     expect_prompt("[{\"role\":\"ctx\",\"content\":\"a\"},{\"role\":\"msg\",\"content\":\"b\"}]", "",
                   "[user]a\nb" END_PROMPT, NULL);
@@ -235,9 +216,8 @@ static void test_roles(void **state)
     expect_prompt("[" BLOCKS("user", TEXT("a") "," TEXT("b")) "]", "", "[user]ab" END_PROMPT, NULL);
 }
 
-static void test_system(void **state)
+TEST(test_system)
 {
-    (void)state;
     expect_prompt("[" USER "]", ",\"system\":\"s\"", "[system]s[user]u" END_PROMPT, NULL);
     expect_prompt(
         "[" USER "]",
@@ -262,9 +242,8 @@ static void test_system(void **state)
                   "", "[system]t[user]u[assistant]a\nb", NULL);
 }
 
-static void test_prefill(void **state)
+TEST(test_prefill)
 {
-    (void)state;
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"so \"}]", "",
                   "[user]u[assistant]so ", NULL);
     expect_prompt("[" USER
@@ -273,10 +252,9 @@ static void test_prefill(void **state)
     expect_prompt("[" USER "," BLOCKS("assistant", USE) "]", "", NULL, "t1");
 }
 
-static void test_tool_history(void **state)
+TEST(test_tool_history)
 {
     const char *want = "[user]u[assistant]c(f {\"a\":1})[tool]r[user]x" END_PROMPT;
-    (void)state;
 #define TURN(blocks)                                                                               \
     "[" USER "," BLOCKS("assistant", TEXT("c") "," USE) "," BLOCKS("user", blocks) "]"
     expect_prompt(TURN(RESULT "," TEXT("x")), "", want, NULL);
@@ -311,9 +289,8 @@ static void test_tool_history(void **state)
 }
 
 // Gateways send the blocks of one turn as separate messages.
-static void test_neighbours_are_one_turn(void **state)
+TEST(test_neighbours_are_one_turn)
 {
-    (void)state;
 #define USE2 "{\"type\":\"tool_use\",\"id\":\"t2\",\"name\":\"g\",\"input\":{}}"
 #define RESULT2 "{\"type\":\"tool_result\",\"tool_use_id\":\"t2\",\"content\":\"s\"}"
 #define ASKED(turns) "[" USER "," turns "," BLOCKS("user", RESULT "," RESULT2 "," TEXT("x")) "]"
@@ -347,9 +324,8 @@ static void test_neighbours_are_one_turn(void **state)
 
 // Edits that only clear context are accepted and ignored; other edits would change the result and
 // are refused.
-static void test_context_management(void **state)
+TEST(test_context_management)
 {
-    (void)state;
 #define CONTEXT(edits) ",\"context_management\":{\"edits\":[" edits "]}"
 #define EDIT(type) "{\"type\":\"" type "\",\"keep\":\"all\"}"
     static const char *const fine[] = {
@@ -372,9 +348,8 @@ static void test_context_management(void **state)
                   "context_management.edits: must be an array");
 }
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
     expect_prompt("[" USER
                   "," BLOCKS("assistant",
                              "{\"type\":\"thinking\",\"thinking\":\"t\"},"
@@ -396,9 +371,8 @@ static void test_blocks(void **state)
     expect_prompt("[\"x\"]", "", NULL, "messages.0: must be an object");
 }
 
-static void test_thinking(void **state)
+TEST(test_thinking)
 {
-    (void)state;
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"disabled\"}", "[user]u" END_PROMPT,
                   NULL);
     expect_prompt("[" USER "]", ",\"thinking\":{\"type\":\"adaptive\"}", "[user]u" END_PROMPT,
@@ -428,9 +402,8 @@ static void test_thinking(void **state)
                   "[user]u[think][assistant]", NULL);
 }
 
-static void test_count(void **state)
+TEST(test_count)
 {
-    (void)state;
     fake_request("/v1/messages/count_tokens", "{" HI "}");
     assert_int_equal(fake.status, 200);
     assert_string_equal(fake.sent, "{\"input_tokens\":28}");
@@ -441,20 +414,18 @@ static void test_count(void **state)
 }
 
 // n and logprobs are unknown here and therefore ignored.
-static void test_foreign_fields(void **state)
+TEST(test_foreign_fields)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"n\":3,\"logprobs\":true,\"seed\":5}");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 3);
 }
 
 // Paths of late blocks are exact, even after a result with many blocks.
-static void test_paths_of_many_blocks(void **state)
+TEST(test_paths_of_many_blocks)
 {
     char body[4096], blocks[1024];
     int n = 0;
-    (void)state;
     for (int i = 0; i < 20; i++)
         n += sprintf(blocks + n, "{\"type\":\"text\",\"text\":\"a\"},");
     sprintf(body,
@@ -470,34 +441,4 @@ static void test_paths_of_many_blocks(void **state)
             blocks);
     fake_request(PATH, body);
     assert_non_null(strstr(fake.sent, "messages.0.content.0.tool_use_id: must name a tool call"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_stream),
-        TEST(test_stream_empty),
-        TEST(test_stream_from_queue),
-        TEST(test_stream_fails),
-        TEST(test_whole),
-        TEST(test_whole_empty),
-        TEST(test_stop_reasons),
-        TEST(test_stop_sequence),
-        TEST(test_max_tokens_default),
-        TEST(test_too_long),
-        TEST(test_roles),
-        TEST(test_system),
-        TEST(test_prefill),
-        TEST(test_tool_history),
-        TEST(test_blocks),
-        TEST(test_neighbours_are_one_turn),
-        TEST(test_context_management),
-        TEST(test_paths_of_many_blocks),
-        TEST(test_thinking),
-        TEST(test_count),
-        TEST(test_foreign_fields),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

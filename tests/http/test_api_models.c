@@ -1,15 +1,8 @@
 // /v1/models against the doubles of exchange and models: one body for both client families, models
 // that are not served.
-#include "api_fake.h"
+#include "api_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, NULL)
 #define MODEL(kind)                                                                                \
     "{\"id\":\"m\",\"object\":\"model\",\"type\":\"model\",\"created\":0,"                         \
     "\"created_at\":\"1970-01-01T00:00:00Z\",\"owned_by\":\"local\",\"display_name\":\"m\","       \
@@ -17,9 +10,8 @@
     "\"lifecycle\":\"active\",\"line\":null,\"capabilities\":null,\"deprecated_at\":null,"         \
     "\"retires_at\":null}"
 
-static void test_a_model_has_its_kind_and_window(void **state)
+TEST(test_a_model_has_its_kind_and_window)
 {
-    (void)state;
     static const struct {
         enum model_kind kind;
         const char *want;
@@ -38,9 +30,8 @@ static void test_a_model_has_its_kind_and_window(void **state)
     }
 }
 
-static void test_the_list_has_its_ends(void **state)
+TEST(test_the_list_has_its_ends)
 {
-    (void)state;
     fake_begin(MODEL_EMBEDDER);
     fake_request("/v1/models", "");
     assert_string_equal(fake_events(),
@@ -51,7 +42,7 @@ static void test_the_list_has_its_ends(void **state)
 }
 
 // Five models in pages, as Anthropic's clients request them.
-static void test_the_list_comes_in_pages(void **state)
+TEST(test_the_list_comes_in_pages)
 {
     static const struct {
         const char *query, *ids, *more, *first, *last;
@@ -79,7 +70,6 @@ static void test_the_list_comes_in_pages(void **state)
                                          {"after_id=x", "after_id"},
                                          {"before_id=", "before_id"},
                                          {"after_id=a&before_id=c", "before_id"}};
-    (void)state;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         char ids[8] = "", want[96];
         size_t at;
@@ -120,9 +110,8 @@ static void test_the_list_comes_in_pages(void **state)
     }
 }
 
-static void test_another_id_is_not_found(void **state)
+TEST(test_another_id_is_not_found)
 {
-    (void)state;
     fake_begin(MODEL_EMBEDDER);
     fake.info.path_rest = text_of("org/name");
     fake_request("/v1/models/", "");
@@ -136,15 +125,4 @@ static void test_another_id_is_not_found(void **state)
     assert_int_equal(fake.status, 404);
     assert_non_null(strstr(fake.sent, "\"message\":\"model: org/name\""));
     fake_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_model_has_its_kind_and_window),
-        cmocka_unit_test(test_the_list_has_its_ends),
-        cmocka_unit_test(test_the_list_comes_in_pages),
-        cmocka_unit_test(test_another_id_is_not_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

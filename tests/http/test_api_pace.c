@@ -1,18 +1,10 @@
 // Long responses to slow readers, against the doubles of exchange and port: a stream is written in
 // pieces and waits for send space between them; nothing is lost or changed.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "http/api/fields.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define CHAT "/v1/chat/completions"
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"
@@ -111,9 +103,8 @@ static char *body_with(const char *before, const char *unit, size_t times, const
     "\\\"f\\\", \\\"arguments\\\": {\\\"a\\\": \\\""
 
 // Each choice repeats the part of the call that the message has begun.
-static void test_a_begun_call_comes_in_pieces(void **state)
+TEST(test_a_begun_call_comes_in_pieces)
 {
-    (void)state;
     char *body = body_with(CONTINUED, "\xC3\xA9\xE2\x82\xAC-", 10000, "\"}]}");
     fake.rationed = true;
     fake_request(CHAT, body);
@@ -138,9 +129,8 @@ static void test_a_begun_call_comes_in_pieces(void **state)
     free(other);
 }
 
-static void test_a_begun_call_is_bounded(void **state)
+TEST(test_a_begun_call_is_bounded)
 {
-    (void)state;
     for (size_t bytes = 64 * 1024 - 8; bytes <= 64 * 1024; bytes += 8) { // after {"a": "
         fake_again();
         fake_facts.max_model_len = 100000;
@@ -157,9 +147,8 @@ static void test_a_begun_call_is_bounded(void **state)
 }
 
 // Text before a call and text after it, ready at the same time.
-static void test_a_piece_has_its_own_log_probabilities(void **state)
+TEST(test_a_piece_has_its_own_log_probabilities)
 {
-    (void)state;
     fake_request(CHAT,
                  "{\"model\":\"m\",\"stream\":true,\"logprobs\":true,\"tools\":[" TOOL "]," HI "}");
     fake_text("ab<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>cd");
@@ -178,9 +167,8 @@ static void test_a_piece_has_its_own_log_probabilities(void **state)
 }
 
 // The start of a call that turns out to be none becomes text immediately, up to 64 KiB.
-static void test_held_text_comes_in_pieces(void **state)
+TEST(test_held_text_comes_in_pieces)
 {
-    (void)state;
     enum { LETTERS = 6000 };
     fake.rationed = true;
     fake_request(CHAT, "{\"model\":\"m\",\"stream\":true,\"logprobs\":true,\"top_logprobs\":2,"
@@ -203,9 +191,8 @@ static void test_held_text_comes_in_pieces(void **state)
     assert_int_equal(entries, LETTERS + strlen("<tool_call>{\"x\": \""));
 }
 
-static void test_echoes_come_in_pieces(void **state)
+TEST(test_echoes_come_in_pieces)
 {
-    (void)state;
     static const char head[] = "{\"model\":\"m\",\"stream\":true,\"echo\":true,\"n\":2,"
                                "\"prompt\":[\"a";
     char *body = body_with(head, "y", 30000, "\",\"b\"]}");
@@ -229,9 +216,8 @@ static void test_echoes_come_in_pieces(void **state)
     free(want);
 }
 
-static void test_echoes_of_one_answer_are_bounded(void **state)
+TEST(test_echoes_of_one_answer_are_bounded)
 {
-    (void)state;
     for (int stream = 0; stream < 2; stream++) {
         char head[128];
         fake_again();
@@ -264,9 +250,8 @@ static void thoughts_and_call(int letters)
     fake_finish(FINISH_STOP, FAKE_END);
 }
 
-static void test_blocks_come_in_pieces(void **state)
+TEST(test_blocks_come_in_pieces)
 {
-    (void)state;
     enum { LETTERS = 3500 };
     fake.rationed = true;
     fake_request("/v1/messages",
@@ -318,9 +303,8 @@ static size_t times(const char *what)
 }
 
 // Four events repeat the text and its log probabilities; little memory is kept for them.
-static void test_what_is_repeated_comes_in_pieces(void **state)
+TEST(test_what_is_repeated_comes_in_pieces)
 {
-    (void)state;
     enum { LETTERS = 3000, TIMES = 5 };
     response_begin(LETTERS);
     assert_true(read_pieces(RESPONSE_CHUNK_MAX) > LETTERS / 8);
@@ -343,9 +327,8 @@ static void test_what_is_repeated_comes_in_pieces(void **state)
 
 // If the server ends the stream while the client still reads, the client gets complete events only,
 // the last one a failure, or none if an event was half written.
-static void test_a_stream_is_cut_in_what_is_repeated(void **state)
+TEST(test_a_stream_is_cut_in_what_is_repeated)
 {
-    (void)state;
     size_t failures = 0, halves = 0;
     for (size_t reads = 20; reads < 140; reads++) {
         fake_again();
@@ -370,13 +353,12 @@ static void test_a_stream_is_cut_in_what_is_repeated(void **state)
 }
 
 // The first two events and the last one repeat the request; they wait for send space, too.
-static void test_what_was_asked_comes_in_pieces(void **state)
+TEST(test_what_was_asked_comes_in_pieces)
 {
     enum { LETTERS = 200 * 1024 };
     char *body = body_with("{\"model\":\"m\",\"input\":\"hi\",\"stream\":true,\"instructions\":\"",
                            "i", LETTERS, "\"}");
     size_t events = 0;
-    (void)state;
     fake_facts.max_model_len = 2 * LETTERS;
     fake.rationed = true;
     fake.send_space = ROOM;
@@ -404,9 +386,8 @@ static void test_what_was_asked_comes_in_pieces(void **state)
 }
 
 // The server ends a stream before, between or inside its first events.
-static void test_a_stream_is_cut_in_its_first_events(void **state)
+TEST(test_a_stream_is_cut_in_its_first_events)
 {
-    (void)state;
     size_t failures = 0, halves = 0;
     for (size_t reads = 0; reads < 40; reads++) {
         char *body = body_with("{\"model\":\"m\",\"input\":\"hi\",\"stream\":true,"
@@ -471,9 +452,8 @@ static json_t *response_cut(const char *first, size_t times)
 
 // The last event of an ended stream repeats the closed items without log probabilities, if their
 // JSON is at most 64 KiB.
-static void test_a_stream_that_is_cut_keeps_its_items(void **state)
+TEST(test_a_stream_that_is_cut_keeps_its_items)
 {
-    (void)state;
     json_t *output = response_cut("text", 1);
     assert_int_equal(json_array_size(output), 2);
     const json_t *message = json_array_get(output, 0), *call = json_array_get(output, 1);
@@ -495,7 +475,7 @@ static void somebody_leaves(void)
 
 // A text worker measures a response with many log probabilities; it is written as send space
 // allows.
-static void test_a_whole_answer_with_log_probabilities(void **state)
+TEST(test_a_whole_answer_with_log_probabilities)
 {
     static const struct {
         const char *path, *body;
@@ -505,7 +485,6 @@ static void test_a_whole_answer_with_log_probabilities(void **state)
         {"/v1/responses", "{\"model\":\"m\",\"top_logprobs\":20,\"input\":\"hi\"}"},
     };
     struct token_top tops[ALTERNATIVES];
-    (void)state;
     for (int k = 0; k < ALTERNATIVES; k++)
         tops[k] = (struct token_top){'a' + k, -1.25F};
     for (size_t i = 0; i < 9; i++) {
@@ -565,9 +544,8 @@ static size_t deltas_of(const char *type, char letter)
 }
 
 // Thoughts and a call, streamed to a slow reader: everything arrives, in pieces.
-static void test_61_thoughts_and_calls_wait_for_room(void **state)
+TEST(test_61_thoughts_and_calls_wait_for_room)
 {
-    (void)state;
     enum { LETTERS = 3500 };
     static const char flat[] = "{\"model\":\"m\",\"stream\":true,\"input\":\"hi\",\"tools\":["
                                "{\"type\":\"function\",\"name\":\"f\"}]}";
@@ -600,9 +578,8 @@ static void test_61_thoughts_and_calls_wait_for_room(void **state)
 }
 
 // While a call is collected, the stream sends only pings.
-static void test_pings_while_a_call_is_gathered(void **state)
+TEST(test_pings_while_a_call_is_gathered)
 {
-    (void)state;
     fake_request("/v1/messages", "{\"model\":\"m\",\"stream\":true,\"tools\":[{\"name\":\"f\","
                                  "\"input_schema\":{}}],\"messages\":[{\"role\":\"user\","
                                  "\"content\":\"hi\"}]}");
@@ -620,28 +597,4 @@ static void test_pings_while_a_call_is_gathered(void **state)
         pings++;
     assert_in_range(pings, 2, 3);
     fake_gone();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_begun_call_comes_in_pieces),
-        TEST(test_a_begun_call_is_bounded),
-        TEST(test_a_piece_has_its_own_log_probabilities),
-        TEST(test_held_text_comes_in_pieces),
-        TEST(test_echoes_come_in_pieces),
-        TEST(test_echoes_of_one_answer_are_bounded),
-        TEST(test_blocks_come_in_pieces),
-        TEST(test_61_thoughts_and_calls_wait_for_room),
-        TEST(test_pings_while_a_call_is_gathered),
-        TEST(test_what_is_repeated_comes_in_pieces),
-        TEST(test_a_stream_is_cut_in_what_is_repeated),
-        TEST(test_a_stream_that_is_cut_keeps_its_items),
-        TEST(test_what_was_asked_comes_in_pieces),
-        TEST(test_a_stream_is_cut_in_its_first_events),
-        TEST(test_a_whole_answer_with_log_probabilities),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,8 @@
 // exchange and port: log probabilities, stop strings, limits, continued messages, and that each
 // path frees its memory.
 #include "api_cases.h"
-#include "api_fake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define TOOL(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
@@ -153,9 +144,8 @@ static struct got whole_and_streamed(const char *fields, const char *text, enum 
     return got[0];
 }
 
-static void test_log_probabilities_are_those_of_the_content(void **state)
+TEST(test_log_probabilities_are_those_of_the_content)
 {
-    (void)state;
     static const struct {
         const char *fields, *text, *content;
         enum finish finish;
@@ -180,9 +170,8 @@ static void test_log_probabilities_are_those_of_the_content(void **state)
     }
 }
 
-static void test_alternatives_stay_with_their_tokens(void **state)
+TEST(test_alternatives_stay_with_their_tokens)
 {
-    (void)state;
     struct got g = whole_and_streamed("\"logprobs\":true,\"top_logprobs\":2",
                                       "<think>hm</think>\n\nNo", FINISH_STOP);
     assert_string_equal(g.entries, "No");
@@ -196,9 +185,8 @@ static void test_alternatives_stay_with_their_tokens(void **state)
 }
 
 // A token that contains the end of a marker and the start of the content.
-static void test_a_token_with_more_than_its_text_has_an_entry(void **state)
+TEST(test_a_token_with_more_than_its_text_has_an_entry)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"logprobs\":true,\"stream\":true}");
     fake_text("<think>");
     fake_token(303); // xxx
@@ -213,18 +201,16 @@ static void test_a_token_with_more_than_its_text_has_an_entry(void **state)
 }
 
 // Parts of a character have entries of their own, at any position.
-static void test_entries_of_parts_of_characters(void **state)
+TEST(test_entries_of_parts_of_characters)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"logprobs\":true}");
     answer("<think>\xC3\xA9</think>\xC3\xA9 \xC3", FINISH_LENGTH);
     assert_string_equal(got_of().entries, "\xEF\xBF\xBD\xEF\xBF\xBD \xEF\xBF\xBD");
     assert_string_equal(got_of().content, "\xC3\xA9 \xEF\xBF\xBD");
 }
 
-static void test_reasoning_tokens_are_at_most_all_tokens(void **state)
+TEST(test_reasoning_tokens_are_at_most_all_tokens)
 {
-    (void)state;
     for (int n = 1; n <= 3; n += 2) { // edge cases 25 and 77
         for (int end = 0; end < 2; end++) {
             char body[256];
@@ -242,17 +228,15 @@ static void test_reasoning_tokens_are_at_most_all_tokens(void **state)
     }
 }
 
-static void test_usage_of_a_stream_tells_reasoning(void **state)
+TEST(test_usage_of_a_stream_tells_reasoning)
 {
-    (void)state;
     struct got g = whole_and_streamed("", "<think>hm</think>Yes", FINISH_STOP);
     assert_int_equal(g.completion, 21);
     assert_int_equal(g.thought, 11);
 }
 
-static void test_reasoning_of_all_choices_counts(void **state)
+TEST(test_reasoning_of_all_choices_counts)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"n\":2}");
     for (uint32_t c = 0; c < 2; c++) {
         fake_choice(c);
@@ -264,9 +248,8 @@ static void test_reasoning_of_all_choices_counts(void **state)
     assert_int_equal(got_of().thought, 11 + 10);
 }
 
-static void test_reasoning_may_be_left_out(void **state)
+TEST(test_reasoning_may_be_left_out)
 {
-    (void)state;
     struct got g =
         whole_and_streamed("\"include_reasoning\":false", "<think>hm</think>Yes", FINISH_STOP);
     assert_string_equal(g.reasoning, "");
@@ -274,9 +257,8 @@ static void test_reasoning_may_be_left_out(void **state)
     assert_int_equal(g.thought, 11); // but they are counted
 }
 
-static void test_a_stop_string_after_a_call_does_not_hide_it(void **state)
+TEST(test_a_stop_string_after_a_call_does_not_hide_it)
 {
-    (void)state;
     struct got g =
         whole_and_streamed("\"stop\":\"END\"," TOOLS, CALL("f", "{}") " b END c", FINISH_NONE);
     assert_string_equal(g.finish, "tool_calls");
@@ -286,9 +268,8 @@ static void test_a_stop_string_after_a_call_does_not_hide_it(void **state)
     assert_string_equal(g.finish, "length"); // reached max_tokens
 }
 
-static void test_the_first_call_ends_even_if_it_breaks(void **state)
+TEST(test_the_first_call_ends_even_if_it_breaks)
 {
-    (void)state;
     struct got g = whole_and_streamed("\"parallel_tool_calls\":false," TOOLS,
                                       CALL("f", "{\"a\":}") CALL("g", "{}"), FINISH_NONE);
     assert_string_equal(g.calls, "|f {\"a\":}}");
@@ -296,9 +277,8 @@ static void test_the_first_call_ends_even_if_it_breaks(void **state)
 }
 
 // A GPT-OSS call ends with a token that also ends the answer.
-static void test_the_end_token_may_close_a_call(void **state)
+TEST(test_the_end_token_may_close_a_call)
 {
-    (void)state;
     special = "<|call|>";
     again("harmony", "harmony");
     struct got g =
@@ -315,9 +295,8 @@ static void test_the_end_token_may_close_a_call(void **state)
     assert_int_equal(g.completion, 4);
 }
 
-static void test_ids_of_calls_differ(void **state)
+TEST(test_ids_of_calls_differ)
 {
-    (void)state;
     static const struct {
         const char *first, *second;
         bool kept[2];
@@ -352,9 +331,8 @@ static void test_ids_of_calls_differ(void **state)
     "\"" text "\"}],\"continue_final_message\":true,\"add_generation_prompt\":false"
 
 // The response contains the rest of a block that the message has begun; it does not start it again.
-static void test_a_continued_message_is_read_first(void **state)
+TEST(test_a_continued_message_is_read_first)
 {
-    (void)state;
     struct got g = whole_and_streamed(CONTINUED("<think>\\nLet me") ",\"logprobs\":true",
                                       " see.</think>\nYes", FINISH_STOP);
     assert_string_equal(g.reasoning, " see.");
@@ -383,9 +361,8 @@ static void test_a_continued_message_is_read_first(void **state)
     assert_string_equal(g.calls, "");
 }
 
-static void test_calls_are_not_continued(void **state)
+TEST(test_calls_are_not_continued)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"So\","
                        "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\"}}],"
                        "\"prefix\":true}]," TOOLS "}");
@@ -393,9 +370,8 @@ static void test_calls_are_not_continued(void **state)
     assert_non_null(strstr(fake.sent, "only an assistant message without tool calls can be"));
 }
 
-static void test_each_choice_goes_on_with_the_message(void **state)
+TEST(test_each_choice_goes_on_with_the_message)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"n\":2," TOOLS "," CONTINUED(
                            "<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {") "}");
     for (uint32_t c = 0; c < 2; c++) {
@@ -409,9 +385,8 @@ static void test_each_choice_goes_on_with_the_message(void **state)
 }
 
 // A begun call is not yet a response: a failure before the first token is a status.
-static void test_a_failure_before_the_first_token_of_a_continued_call(void **state)
+TEST(test_a_failure_before_the_first_token_of_a_continued_call)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"stream\":true," TOOLS "," CONTINUED(
                            "<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {") "}");
     fake_finish(FINISH_ERROR, -1);
@@ -421,9 +396,8 @@ static void test_a_failure_before_the_first_token_of_a_continued_call(void **sta
 }
 
 // Markers that a dialect writes around plain answers are not text, with or without tools.
-static void test_marks_of_plain_answers_are_left_out(void **state)
+TEST(test_marks_of_plain_answers_are_left_out)
 {
-    (void)state;
     again("granite", "none");
     struct got g = whole_and_streamed("", "<response>Yes</response>", FINISH_STOP);
     assert_string_equal(g.content, "Yes");
@@ -431,9 +405,8 @@ static void test_marks_of_plain_answers_are_left_out(void **state)
     assert_string_equal(g.content, "Yes");
 }
 
-static void test_min_tokens_beside_a_held_head(void **state)
+TEST(test_min_tokens_beside_a_held_head)
 {
-    (void)state;
     struct got g =
         whole_and_streamed("\"min_tokens\":4,\"stop\":\"<\"," TOOLS, "<tool oh", FINISH_STOP);
     assert_string_equal(g.content, "");
@@ -441,9 +414,8 @@ static void test_min_tokens_beside_a_held_head(void **state)
     assert_string_equal(g.content, "<tool oh");
 }
 
-static void test_a_stop_of_one_choice_leaves_the_calls_of_others(void **state)
+TEST(test_a_stop_of_one_choice_leaves_the_calls_of_others)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"n\":2,\"stop\":\"END\"}");
     fake_choice(0);
     fake_text("aEND");
@@ -462,9 +434,8 @@ static void test_a_stop_of_one_choice_leaves_the_calls_of_others(void **state)
 }
 
 // fake_end counts JSON values, the leak sanitizer finds the reader's memory.
-static void test_nothing_is_left_on_the_other_ways_out(void **state)
+TEST(test_nothing_is_left_on_the_other_ways_out)
 {
-    (void)state;
     const struct http_failure failure = {HTTP_UNAVAILABLE, .message = {"over", 4}};
     fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
     fake_text("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
@@ -521,9 +492,8 @@ static bool reply_fits(size_t arena_bytes)
     return true;
 }
 
-static void test_a_reply_that_outgrows_its_memory(void **state)
+TEST(test_a_reply_that_outgrows_its_memory)
 {
-    (void)state;
     int whole = 0, failed = 0;
     for (size_t bytes = 6144; bytes < 20000; bytes += 32)
         reply_fits(bytes) ? whole++ : (failed += fake.submits);
@@ -532,12 +502,11 @@ static void test_a_reply_that_outgrows_its_memory(void **state)
 }
 
 // A woman, a skin tone, a joiner and a rocket: each is sent as soon as its own bytes are complete.
-static void test_16_joined_characters_are_not_held_together(void **state)
+TEST(test_16_joined_characters_are_not_held_together)
 {
     static const char *const characters[] = {
         "\xF0\x9F\x91\xA9", "\xF0\x9F\x8F\xBD", "\xE2\x80\x8D", "\xF0\x9F\x9A\x80", "e",
         "\xCC\x81"};
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("x"); // with the role
     fake_ready();
@@ -558,9 +527,8 @@ static void test_16_joined_characters_are_not_held_together(void **state)
 }
 
 // Usage and [DONE] are sent only if the stream succeeds.
-static void test_78_no_usage_after_a_choice_that_fails(void **state)
+TEST(test_78_no_usage_after_a_choice_that_fails)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"n\":2,\"stream\":true,"
                        "\"stream_options\":{\"include_usage\":true}}");
     fake_choice(0);
@@ -577,36 +545,4 @@ static void test_78_no_usage_after_a_choice_that_fails(void **state)
     assert_null(strstr(fake.sent, "prompt_tokens"));
     assert_true(fake.ended);
     assert_int_equal(fake.stream_failures, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_log_probabilities_are_those_of_the_content),
-        TEST(test_alternatives_stay_with_their_tokens),
-        TEST(test_a_token_with_more_than_its_text_has_an_entry),
-        TEST(test_entries_of_parts_of_characters),
-        TEST(test_reasoning_tokens_are_at_most_all_tokens),
-        TEST(test_usage_of_a_stream_tells_reasoning),
-        TEST(test_reasoning_of_all_choices_counts),
-        TEST(test_reasoning_may_be_left_out),
-        TEST(test_a_stop_string_after_a_call_does_not_hide_it),
-        TEST(test_the_first_call_ends_even_if_it_breaks),
-        TEST(test_the_end_token_may_close_a_call),
-        TEST(test_ids_of_calls_differ),
-        TEST(test_a_continued_message_is_read_first),
-        TEST(test_calls_are_not_continued),
-        TEST(test_each_choice_goes_on_with_the_message),
-        TEST(test_a_failure_before_the_first_token_of_a_continued_call),
-        TEST(test_marks_of_plain_answers_are_left_out),
-        TEST(test_min_tokens_beside_a_held_head),
-        TEST(test_a_stop_of_one_choice_leaves_the_calls_of_others),
-        TEST(test_nothing_is_left_on_the_other_ways_out),
-        TEST(test_a_reply_that_outgrows_its_memory),
-        TEST(test_16_joined_characters_are_not_held_together),
-        TEST(test_78_no_usage_after_a_choice_that_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

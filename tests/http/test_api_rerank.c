@@ -1,17 +1,10 @@
 // /v1/rerank against the doubles: order, ties, scores, returned documents, both input forms,
 // truncation.
-#include "api_fake.h"
+#include "api_cases.h"
 
-#include <setjmp.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_reranker)
 #define PATH "/v1/rerank"
 
 static void again(const char *body)
@@ -59,10 +52,9 @@ static const char *results(void)
     return out;
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
     const float scores[] = {-2, 3, 0, 3, 200};
-    (void)state;
     fake_request(PATH,
                  "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"\",\"b\",\"e\"]}");
     assert_int_equal(fake.kind, REQUEST_SCORE);
@@ -76,10 +68,9 @@ static void test_order(void **state)
     assert_non_null(strstr(fake.sent, "\"object\":\"list\",\"model\":\"m\",\"results\":["));
 }
 
-static void test_top_n(void **state)
+TEST(test_top_n)
 {
     const float scores[] = {1, 2, 3};
-    (void)state;
     again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"],\"top_n\":2.0,"
           "\"raw_scores\":true,\"return_documents\":true}");
     finish(scores, 3);
@@ -91,10 +82,9 @@ static void test_top_n(void **state)
     assert_string_equal(results(), "1:2.0000=b 0:1.0000=a");
 }
 
-static void test_extremes(void **state)
+TEST(test_extremes)
 {
     const float scores[] = {1000, -1000, -80};
-    (void)state;
     again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"]}");
     finish(scores, 3);
     assert_null(strstr(fake.sent, ":-0"));
@@ -108,7 +98,7 @@ static void test_extremes(void **state)
     json_decref(answer);
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
     static const struct {
         const char *rest, *code, *param;
@@ -126,7 +116,6 @@ static void test_bad(void **state)
         {"\"query\":\"q\",\"documents\":[\"a\"],\"top_n\":0", "invalid_value", "top_n"},
     };
     char body[256], want[96];
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(body, sizeof body, "{\"model\":\"m\",%s}", bad[i].rest);
         again(body);
@@ -138,10 +127,9 @@ static void test_bad(void **state)
 }
 
 // If there is one document too many, none is tokenized.
-static void test_too_many_documents(void **state)
+TEST(test_too_many_documents)
 {
     char body[8192] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[5";
-    (void)state;
     for (int i = 0; i < 1000; i++)
         strcat(body, ",\"a\"");
     strcat(body, "]}");
@@ -166,7 +154,7 @@ static const char *pair_of(const char *document, const char *more)
     return out;
 }
 
-static void test_documents_are_cut_on_the_side_asked_for(void **state)
+TEST(test_documents_are_cut_on_the_side_asked_for)
 {
     static const char *const cases[][2] = {
         {",\"truncate_prompt_tokens\":7", "^q$abc$"},
@@ -177,7 +165,6 @@ static void test_documents_are_cut_on_the_side_asked_for(void **state)
         {",\"max_tokens_per_doc\":2,\"truncation_direction\":\"Left\"", "^q$ef$"},
         {",\"truncation_direction\":\"Left\"", "^q$abcdef$"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(pair_of("abcdef", cases[i][0]), cases[i][1]) != 0)
             fail_msg("%s: %s", cases[i][0], pair_of("abcdef", cases[i][0]));
@@ -191,7 +178,7 @@ static void test_documents_are_cut_on_the_side_asked_for(void **state)
 }
 
 // Other servers' names of the fields are accepted; both names together are an error.
-static void test_other_names_of_fields(void **state)
+TEST(test_other_names_of_fields)
 {
     const float scores[] = {1, 2, 3};
     static const char *const raw[] = {"\"raw_scores\":true", "\"activation\":false",
@@ -205,7 +192,6 @@ static void test_other_names_of_fields(void **state)
         {"\"instruction\":\"i\",\"instruct\":\"i\"", "instruct"},
         {"\"truncation_side\":\"left\",\"truncation_direction\":\"Left\"", "truncation_side"}};
     char body[256], want[64];
-    (void)state;
     for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
         snprintf(
             body, sizeof body,
@@ -241,9 +227,8 @@ static char *prompt_shown(void)
 }
 
 // Texts may contain NUL bytes; the text that is repeated with each document has a limit.
-static void test_texts_of_the_published_prompt(void **state)
+TEST(test_texts_of_the_published_prompt)
 {
-    (void)state;
     char body[4096];
     yes_no_request(600, "{\"model\":\"m\",\"query\":\"q\\u0000q\",\"documents\":[\"d\\u0000d\"],"
                         "\"instruction\":\"a\\u0000b\"}");
@@ -259,9 +244,8 @@ static void test_texts_of_the_published_prompt(void **state)
     assert_non_null(strstr(fake.sent, "must be at most 480 bytes long, got 481"));
 }
 
-static void test_so_many_documents_as_the_server_takes(void **state)
+TEST(test_so_many_documents_as_the_server_takes)
 {
-    (void)state;
     fake_inputs_max(2);
     fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"]}");
     assert_non_null(strstr(fake.sent, "must hold at most 2 documents, got 3"));
@@ -269,10 +253,9 @@ static void test_so_many_documents_as_the_server_takes(void **state)
 
 // Without truncation, a document longer than the window is refused even if it is within its own
 // limit.
-static void test_a_bound_beside_the_window(void **state)
+TEST(test_a_bound_beside_the_window)
 {
     char text[1001], body[1300];
-    (void)state;
     memset(text, 'x', 1000);
     text[1000] = 0;
     yes_no_request(600, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"\"]}");
@@ -289,10 +272,9 @@ static void test_a_bound_beside_the_window(void **state)
 }
 
 // The window is 200 tokens: ^ query $ document $.
-static void test_cuts(void **state)
+TEST(test_cuts)
 {
     char text[301], body[800];
-    (void)state;
     memset(text, 'x', 300);
     text[300] = 0;
     snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\",\"b\"]}",
@@ -329,10 +311,9 @@ static void test_cuts(void **state)
 }
 
 // The query must leave space for a document token: in a pair, and in the published prompt.
-static void test_room_for_a_document(void **state)
+TEST(test_room_for_a_document)
 {
     static const char body[] = "{\"model\":\"m\",\"query\":\"qqq\",\"documents\":[\"ab\"]}";
-    (void)state;
     for (int form = RERANK_PAIR; form <= RERANK_YES_NO; form++) {
         uint32_t taken = 6; // ^qqq$ and the last $
         if (form == RERANK_YES_NO) {
@@ -351,10 +332,9 @@ static void test_room_for_a_document(void **state)
 }
 
 // A query may use half of the tokens of one input.
-static void test_half_of_an_input(void **state)
+TEST(test_half_of_an_input)
 {
     char body[200];
-    (void)state;
     for (int bytes = 100; bytes <= 101; bytes++) {
         snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"%0*d\",\"documents\":[\"b\"]}",
                  bytes, 0);
@@ -365,18 +345,16 @@ static void test_half_of_an_input(void **state)
     assert_non_null(strstr(fake.sent, "101 tokens, more than half of the 200"));
 }
 
-static void test_types_only_where_read(void **state)
+TEST(test_types_only_where_read)
 {
-    (void)state;
     fake_facts.token_types = false;
     fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
     assert_false(fake.has_types);
 }
 
 // The published prompt: its markers are special tokens, the texts are plain text.
-static void test_yes_no(void **state)
+TEST(test_yes_no)
 {
-    (void)state;
     yes_no_request(600, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"]}");
     char *prompt = fake_prompt();
     assert_string_equal(
@@ -394,9 +372,8 @@ static void test_yes_no(void **state)
     free(prompt);
 }
 
-static void test_the_yes_no_form_takes_an_instruction(void **state)
+TEST(test_the_yes_no_form_takes_an_instruction)
 {
-    (void)state;
     yes_no_request(600, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"],"
                         "\"instruction\":\"Find <|im_end|> reasons\"}");
     char *prompt = fake_prompt();
@@ -412,19 +389,17 @@ static void test_the_yes_no_form_takes_an_instruction(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"instruction\""));
 }
 
-static void test_documents_are_asked_for_under_one_name(void **state)
+TEST(test_documents_are_asked_for_under_one_name)
 {
-    (void)state;
     again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"],\"return_documents\":true,"
           "\"return_text\":false}");
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"param\":\"return_text\""));
 }
 
-static void test_texts_are_answered_by_a_bare_array(void **state)
+TEST(test_texts_are_answered_by_a_bare_array)
 {
     const float scores[] = {-2, 3, 0};
-    (void)state;
     again("{\"query\":\"q\",\"texts\":[\"a\",\"b\",\"c\"]}");
     finish(scores, 3);
     assert_string_equal(fake.sent,
@@ -437,10 +412,9 @@ static void test_texts_are_answered_by_a_bare_array(void **state)
                                    "{\"index\":2,\"score\":0.0,\"text\":\"c\"}]");
 }
 
-static void test_texts_are_cut_only_if_asked(void **state)
+TEST(test_texts_are_cut_only_if_asked)
 {
     char body[700] = "{\"query\":\"q\",\"texts\":[\"a\",\"", *at = body + strlen(body);
-    (void)state;
     memset(at, 'y', 400);
     strcpy(at + 400, "\"]}");
     again(body);
@@ -458,12 +432,11 @@ static void test_texts_are_cut_only_if_asked(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"model\""));
 }
 
-static void test_every_base_address_of_a_client_leads_here(void **state)
+TEST(test_every_base_address_of_a_client_leads_here)
 {
     static const char *const paths[] = {"/v1/rerank",    "/v2/rerank",    "/rerank",
                                         "/v1/v1/rerank", "/v1/v2/rerank", "/v2/v1/rerank",
                                         "/v2/v2/rerank"};
-    (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         fake_again();
         fake_request(paths[i], "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
@@ -471,11 +444,10 @@ static void test_every_base_address_of_a_client_leads_here(void **state)
     }
 }
 
-static void test_large_documents(void **state)
+TEST(test_large_documents)
 {
     const float score = 1;
     static char body[60000];
-    (void)state;
     fake_facts.max_model_len = 100000;
     int n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"return_documents\":true,"
                           "\"max_tokens_per_doc\":9,\"documents\":[\"");
@@ -506,23 +478,21 @@ static void test_large_documents(void **state)
     fake_gone();
 }
 
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
     const float score = NAN;
-    (void)state;
     again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"],\"return_documents\":true}");
     finish(&score, 1);
     assert_int_equal(fake.status, 500);
 }
 
 // Documents kept for the response are freed however the request ends; fake_end finds leaks.
-static void test_failures_free_documents(void **state)
+TEST(test_failures_free_documents)
 {
     static const char body[] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",{\"text\":"
                                "\"b\"}],\"return_documents\":true}";
     static const enum finish ends[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
     static const int statuses[] = {500, 504, 503};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         again(body);
         fake_finish(ends[i], -1);
@@ -538,10 +508,9 @@ static void test_failures_free_documents(void **state)
 
 // A query that would be tokenized many times, or that could never fit, is refused before it is
 // tokenized.
-static void test_work_is_bounded(void **state)
+TEST(test_work_is_bounded)
 {
     static char body[20000];
-    (void)state;
     int n = sprintf(body, "{\"model\":\"m\",\"documents\":[\"b\"],\"query\":\"");
     memset(body + n, ' ', 3201); // 16 bytes per token of a window of 200 tokens
     strcpy(body + n + 3201, "\"}");
@@ -563,9 +532,8 @@ static void test_work_is_bounded(void **state)
 
 // A client that leaves before the engine ends counts as an abort; a finished request was counted
 // before.
-static void test_client_leaves(void **state)
+TEST(test_client_leaves)
 {
-    (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
     fake_gone();
     assert_int_equal(fake.counted[COUNTED_ABORT], 1);
@@ -576,38 +544,4 @@ static void test_client_leaves(void **state)
     fake_gone();
     assert_int_equal(fake.counted[COUNTED_ABORT], 0);
     assert_int_equal(fake.counted[COUNTED_ERROR], 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_reranker, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_client_leaves),
-        TEST(test_order),
-        TEST(test_top_n),
-        TEST(test_extremes),
-        TEST(test_bad),
-        TEST(test_texts_of_the_published_prompt),
-        TEST(test_cuts),
-        TEST(test_a_bound_beside_the_window),
-        TEST(test_documents_are_cut_on_the_side_asked_for),
-        TEST(test_other_names_of_fields),
-        TEST(test_so_many_documents_as_the_server_takes),
-        TEST(test_too_many_documents),
-        TEST(test_room_for_a_document),
-        TEST(test_half_of_an_input),
-        TEST(test_types_only_where_read),
-        TEST(test_yes_no),
-        TEST(test_the_yes_no_form_takes_an_instruction),
-        TEST(test_documents_are_asked_for_under_one_name),
-        TEST(test_texts_are_answered_by_a_bare_array),
-        TEST(test_texts_are_cut_only_if_asked),
-        TEST(test_every_base_address_of_a_client_leads_here),
-        TEST(test_large_documents),
-        TEST(test_not_finite),
-        TEST(test_failures_free_documents),
-        TEST(test_work_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,8 @@
 // tools in their flat form, responses with several items, streamed and not, each way a response
 // ends.
 #include "api_cases.h"
-#include "api_fake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define PATH "/v1/responses"
 #define HI "\"model\":\"m\",\"input\":\"hi\""
 #define TOOL(name) "{\"type\":\"function\",\"name\":\"" name "\"}"
@@ -65,9 +56,8 @@ static void response_is(const char *form, const char *ends, const char *got)
 
 #define OVER "\"completed_at\":0,\"error\":null,\"incomplete_details\":null"
 
-static void test_a_whole_answer(void **state)
+TEST(test_a_whole_answer)
 {
-    (void)state;
     fake_request(PATH, "{" HI "}");
     fake_text("yo");
     fake_finish(FINISH_STOP, FAKE_END);
@@ -76,10 +66,9 @@ static void test_a_whole_answer(void **state)
     response_is(RESPONSE("completed", ITEM("completed", PART("yo")), USAGE), OVER, fake_events());
 }
 
-static void test_a_stream(void **state)
+TEST(test_a_stream)
 {
     char wanted[16384], begun[4096], done[4096];
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("yo");
     fake_ready();
@@ -225,7 +214,7 @@ static char *summary(const json_t *response)
     return out;
 }
 
-static void test_items_however_the_text_is_cut(void **state)
+TEST(test_items_however_the_text_is_cut)
 {
     static const char wanted[] = "reasoning:completed:Two.\n"
                                  "message:completed:So:\n"
@@ -234,7 +223,6 @@ static void test_items_however_the_text_is_cut(void **state)
                                  "reasoning:completed:Again.\n"
                                  "message:completed:Done.\n";
     struct stream s;
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS "}");
     fake_text(thinking_calls);
     fake_finish(FINISH_STOP, FAKE_END);
@@ -298,9 +286,8 @@ static void ends_as(const char *more, const char *text, enum finish finish, cons
     }
 }
 
-static void test_how_answers_end(void **state)
+TEST(test_how_answers_end)
 {
-    (void)state;
     ends_as("", "", FINISH_STOP, "completed", "message:completed:\n");
     ends_as("", "ab", FINISH_LENGTH, "incomplete", "message:incomplete:ab\n");
     ends_as("", "ab", FINISH_CONTEXT, "incomplete", "message:incomplete:ab\n");
@@ -346,9 +333,8 @@ static void failed_with(const char *code, const char *message)
     assert_int_equal(fake.stream_failures, 1);
 }
 
-static void test_62_a_failure_in_mid_stream(void **state)
+TEST(test_62_a_failure_in_mid_stream)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("<think>a</think>");
     fake_ready();
@@ -368,9 +354,8 @@ static void test_62_a_failure_in_mid_stream(void **state)
     assert_null(strstr(fake.sent, "event:"));
 }
 
-static void test_a_stream_that_the_server_cuts(void **state)
+TEST(test_a_stream_that_the_server_cuts)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_second(6); // created and in_progress are sent before the first token
     assert_non_null(strstr(fake.sent, "event: response.in_progress\n"));
@@ -413,9 +398,8 @@ static bool fits(size_t arena_bytes, bool stream)
     return false;
 }
 
-static void test_an_answer_that_outgrows_its_memory(void **state)
+TEST(test_an_answer_that_outgrows_its_memory)
 {
-    (void)state;
     for (int stream = 0; stream < 2; stream++) {
         int answered = 0, refused = 0;
         for (size_t bytes = 6144; bytes < 60000; bytes += 512)
@@ -425,9 +409,8 @@ static void test_an_answer_that_outgrows_its_memory(void **state)
     }
 }
 
-static void test_what_the_answer_repeats(void **state)
+TEST(test_what_the_answer_repeats)
 {
-    (void)state;
     fake_request(
         PATH,
         "{" HI ",\"instructions\":\"be \\\"it\\\"\",\"temperature\":0.7,\"top_p\":0.9,"
@@ -471,7 +454,7 @@ static char *body_with(const char *form, size_t letters)
 }
 
 // A field that is too large to repeat is left out; all other fields are repeated.
-static void test_not_all_is_repeated(void **state)
+TEST(test_not_all_is_repeated)
 {
 #define BESIDE                                                                                     \
     "\"tool_choice\":\"none\",\"parallel_tool_calls\":false,\"user\":\"u\",\"metadata\":{\"a\":"   \
@@ -493,7 +476,6 @@ static void test_not_all_is_repeated(void **state)
          "{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{}},"
          "\"verbosity\":\"medium\"}"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t kib = 200; kib <= 300; kib += 100) {
             again();
@@ -516,9 +498,8 @@ static void test_not_all_is_repeated(void **state)
         }
 }
 
-static void test_a_call_ends_before_the_answer(void **state)
+TEST(test_a_call_ends_before_the_answer)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
     fake_text(CALL("f", "{\"a\": 1}"));
     fake_ready();
@@ -531,12 +512,11 @@ static void test_a_call_ends_before_the_answer(void **state)
     json_decref(response);
 }
 
-static void test_a_call_of_many_pieces(void **state)
+TEST(test_a_call_of_many_pieces)
 {
     enum { LETTERS = 5000 };
     char letters[LETTERS + 1] = "", arguments[LETTERS + 16];
     struct stream s;
-    (void)state;
     memset(letters, 'x', LETTERS);
     letters[LETTERS] = 0;
     snprintf(arguments, sizeof arguments, "{\"a\": \"%s\"}", letters);
@@ -566,11 +546,10 @@ static void entries_join(const json_t *entries, char *out)
 
 // Each text has the log probabilities of its own tokens, even if its last token contains the start
 // of a call's marker, which may be known only after the message has ended.
-static void test_log_probabilities_of_each_text(void **state)
+TEST(test_log_probabilities_of_each_text)
 {
     static const char text[] = "a*_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>cd";
     char joined[64];
-    (void)state;
     for (size_t cut = 0; cut < 70; cut++) {
         again();
         fake_request(PATH, cut ? "{" HI "," TOOLS ",\"top_logprobs\":1,\"stream\":true}"
@@ -604,33 +583,10 @@ static void test_log_probabilities_of_each_text(void **state)
     }
 }
 
-static void test_nothing_is_left_when_the_client_goes(void **state)
+TEST(test_nothing_is_left_when_the_client_goes)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
     fake_text("<think>a</think><tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
     fake_ready();
     fake_gone();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_whole_answer),
-        TEST(test_a_stream),
-        TEST(test_items_however_the_text_is_cut),
-        TEST(test_how_answers_end),
-        TEST(test_62_a_failure_in_mid_stream),
-        TEST(test_a_stream_that_the_server_cuts),
-        TEST(test_an_answer_that_outgrows_its_memory),
-        TEST(test_what_the_answer_repeats),
-        TEST(test_not_all_is_repeated),
-        TEST(test_a_call_ends_before_the_answer),
-        TEST(test_a_call_of_many_pieces),
-        TEST(test_log_probabilities_of_each_text),
-        TEST(test_nothing_is_left_when_the_client_goes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

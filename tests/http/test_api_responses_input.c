@@ -1,17 +1,8 @@
 // Requests of POST /v1/responses against the doubles of exchange and port: input items converted to
 // the prompt, tools in their flat form, the text format, refusals with their path.
 #include "api_cases.h"
-#include "api_fake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define PATH "/v1/responses"
 #define HI "\"model\":\"m\",\"input\":\"hi\""
 #define TOOL(name) "{\"type\":\"function\",\"name\":\"" name "\"}"
@@ -53,9 +44,8 @@ static void prompt_is(const char *body, const char *prompt)
 #define RESULT(id, output)                                                                         \
     "{\"type\":\"function_call_output\",\"call_id\":\"" id "\",\"output\":" output "}"
 
-static void test_items_in_the_prompt(void **state)
+TEST(test_items_in_the_prompt)
 {
-    (void)state;
     prompt_is("{" HI "}", "[user]hi[assistant]");
     prompt_is("{" HI ",\"instructions\":\"be\"}", "[system]be[user]hi[assistant]");
     prompt_is(INPUT("{\"type\":\"message\",\"role\":\"developer\",\"content\":\"d\"}," USER),
@@ -101,7 +91,7 @@ static void test_items_in_the_prompt(void **state)
               "[user]hi[user]hi[assistant]");
 }
 
-static void test_what_input_may_not_be(void **state)
+TEST(test_what_input_may_not_be)
 {
     static const struct {
         const char *input, *code, *param;
@@ -145,7 +135,6 @@ static void test_what_input_may_not_be(void **state)
          "invalid_value", "input[0].content[0].type"},
     };
     char more[512];
-    (void)state;
     fake_end();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(more, sizeof more, "\"input\":%s", cases[i].input);
@@ -154,7 +143,7 @@ static void test_what_input_may_not_be(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-static void test_what_is_not_served(void **state)
+TEST(test_what_is_not_served)
 {
     static const char *const refused[][2] = {
         {"previous_response_id", "\"resp_1\""},
@@ -170,7 +159,6 @@ static void test_what_is_not_served(void **state)
         {"n", "2"},
     };
     char more[256];
-    (void)state;
     fake_end();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         snprintf(more, sizeof more, "\"%s\":%s", refused[i][0], refused[i][1]);
@@ -203,7 +191,7 @@ static void test_what_is_not_served(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-static void test_fields(void **state)
+TEST(test_fields)
 {
     static const struct field_case cases[] = {
         {&responses_endpoint, "max_output_tokens", "i", {"1", "1e2"}, {"0", "-1"}},
@@ -214,7 +202,6 @@ static void test_fields(void **state)
         {&responses_endpoint, "metadata", "o", {"{\"a\":\"b\"}"}, {NULL}},
         {&responses_endpoint, "max_tool_calls", "i", {"1"}, {NULL}},
     };
-    (void)state;
     fake_end();
     cases_check(cases, sizeof cases / sizeof *cases);
     request(&responses_endpoint, "\"max_output_tokens\":7,\"reasoning\":{\"effort\":\"low\","
@@ -230,9 +217,8 @@ static void test_fields(void **state)
     free(prompt);
 }
 
-static void test_tools_as_the_template_gets_them(void **state)
+TEST(test_tools_as_the_template_gets_them)
 {
-    (void)state;
     prompt_is("{" HI "," TOOLS "}", "[user]hi[tools f g][assistant]");
     prompt_is("{" HI "," TOOLS ",\"tool_choice\":\"none\"}", "[user]hi[assistant]");
     prompt_is("{" HI "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"name\":\"g\"}}",
@@ -254,7 +240,7 @@ static void test_tools_as_the_template_gets_them(void **state)
     assert_null(fake.grammar);
 }
 
-static void test_what_tools_may_not_be(void **state)
+TEST(test_what_tools_may_not_be)
 {
     static const char *const cases[][3] = {
         {"\"tools\":{}", "invalid_type", "tools"},
@@ -282,7 +268,6 @@ static void test_what_tools_may_not_be(void **state)
                "[{\"type\":\"function\",\"name\":\"f\"}]}",
          "invalid_value", "tool_choice.mode"},
     };
-    (void)state;
     fake_end();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_error(&responses_endpoint, cases[i][0], 400, cases[i][1], cases[i][2]);
@@ -293,7 +278,7 @@ static void test_what_tools_may_not_be(void **state)
     "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"],"     \
     "\"additionalProperties\":false}"
 
-static void test_the_form_of_the_text(void **state)
+TEST(test_the_form_of_the_text)
 {
     static const char *const bad[][3] = {
         {"1", "invalid_type", "text.format"},
@@ -304,7 +289,6 @@ static void test_the_form_of_the_text(void **state)
         {"{\"type\":\"text\",\"schema\":{}}", "invalid_value", "text.format.schema"},
     };
     char more[256];
-    (void)state;
     fake_end();
     request(&responses_endpoint, "\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\","
                                  "\"strict\":true,\"schema\":" SCHEMA "},\"verbosity\":\"low\"}");
@@ -323,9 +307,8 @@ static void test_the_form_of_the_text(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-static void test_an_input_that_is_too_long(void **state)
+TEST(test_an_input_that_is_too_long)
 {
-    (void)state;
     fake_facts.max_model_len = 19;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.status, 400);
@@ -337,9 +320,8 @@ static void test_an_input_that_is_too_long(void **state)
 }
 
 // Requests about a stored response.
-static void test_nothing_is_stored(void **state)
+TEST(test_nothing_is_stored)
 {
-    (void)state;
     again();
     fake.info.path_rest = text_of("resp_1");
     fake_request("/v1/responses/", "");
@@ -352,9 +334,8 @@ static void test_nothing_is_stored(void **state)
 }
 
 // Counts the same tokens as the request for a response has.
-static void test_tokens_are_counted(void **state)
+TEST(test_tokens_are_counted)
 {
-    (void)state;
     static const char body[] = "{" HI ",\"instructions\":\"be\"," TOOLS "}";
     again();
     fake_request(PATH, body);
@@ -371,23 +352,4 @@ static void test_tokens_are_counted(void **state)
     fake_request("/v1/responses/input_tokens", "{\"model\":\"m\"}");
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "\"param\":\"input\""));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_items_in_the_prompt),
-        TEST(test_what_input_may_not_be),
-        TEST(test_what_is_not_served),
-        TEST(test_fields),
-        TEST(test_tools_as_the_template_gets_them),
-        TEST(test_what_tools_may_not_be),
-        TEST(test_the_form_of_the_text),
-        TEST(test_an_input_that_is_too_long),
-        TEST(test_nothing_is_stored),
-        TEST(test_tokens_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // Large bodies are prepared in slices: parsing JSON, checking members, copying a conversation. If
 // the client has left, the work ends after the current slice. Slices in templates and tokenizers:
 // tests/runtime/test_slices.c.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include "tests/base/counted.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST(name) API_TEST(name, fake_setup_generator)
 
 enum { EACH = 1000, TEXT_BYTES = 100000, PARTS = 1000, IDS = 10000, BODY_MAX = 4 << 20 };
 
@@ -58,9 +52,8 @@ static void check_slices(const char *path, enum model_kind kind, uint64_t least)
     }
 }
 
-static void test_one_text(void **state)
+TEST(test_one_text)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"");
     put_letters();
@@ -68,9 +61,8 @@ static void test_one_text(void **state)
     check_slices("/v1/chat/completions", MODEL_GENERATOR, TEXT_BYTES / 4);
 }
 
-static void test_many_parts(void **state)
+TEST(test_many_parts)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[");
     for (int i = 0; i < PARTS; i++)
@@ -80,9 +72,8 @@ static void test_many_parts(void **state)
 }
 
 // Tool call arguments are JSON inside a string and are parsed separately.
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
         "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":"
@@ -92,9 +83,8 @@ static void test_arguments(void **state)
     check_slices("/v1/chat/completions", MODEL_GENERATOR, TEXT_BYTES + TEXT_BYTES / 8);
 }
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":[");
     for (int i = 0; i < PARTS; i++)
@@ -103,9 +93,8 @@ static void test_blocks(void **state)
     check_slices("/v1/messages", MODEL_GENERATOR, 2 * PARTS * 64);
 }
 
-static void test_token_ids(void **state)
+TEST(test_token_ids)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"input\":[");
     for (int i = 0; i < IDS; i++)
@@ -116,9 +105,8 @@ static void test_token_ids(void **state)
 }
 
 // An oversized schema is detected after this many bytes are written, not after all of it.
-static void test_a_schema_that_is_too_large(void **state)
+TEST(test_a_schema_that_is_too_large)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"
         "\"guided_json\":{\"enum\":[");
@@ -134,9 +122,8 @@ static void test_a_schema_that_is_too_large(void **state)
 }
 
 // A field that the response repeats is written only until its size exceeds the limit.
-static void test_what_a_response_repeats(void **state)
+TEST(test_what_a_response_repeats)
 {
-    (void)state;
     enum { LARGE = 256 * 1024, MEMBERS = 25000 };
     body_bytes = 0;
     put("{\"model\":\"m\",\"input\":\"hi\",\"metadata\":{\"k\":\"");
@@ -156,9 +143,8 @@ static void test_what_a_response_repeats(void **state)
 }
 
 // Ids are read, checked and detokenized twice; the text is measured, not written.
-static void test_ids_of_a_text(void **state)
+TEST(test_ids_of_a_text)
 {
-    (void)state;
     body_bytes = 0;
     put("{\"model\":\"m\",\"tokens\":[");
     for (int i = 0; i < IDS; i++)
@@ -181,9 +167,8 @@ static uint32_t answer(uint32_t values)
 }
 
 // A response is queued by its own size, not the request's, and written in slices.
-static void test_answers(void **state)
+TEST(test_answers)
 {
-    (void)state;
     for (int base64 = 0; base64 < 2; base64++) {
         body_bytes = 0;
         put("{\"model\":\"m\",\"input\":[\"a\",\"b\"],\"encoding_format\":");
@@ -233,7 +218,7 @@ static uint32_t whole_answer(const char *path, const char *members, uint32_t sto
 
 // The job is queued by the response's estimated size and measured in slices; it ends early if the
 // client leaves.
-static void test_whole_answers(void **state)
+TEST(test_whole_answers)
 {
     static const char *const requests[][2] = {
         {"/v1/chat/completions", "\"logprobs\":true,\"top_logprobs\":20,"
@@ -241,7 +226,6 @@ static void test_whole_answers(void **state)
         {"/v1/completions", "\"logprobs\":20,\"prompt\":\"hi\""},
         {"/v1/responses", "\"top_logprobs\":20,\"input\":\"hi\""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         uint32_t all = whole_answer(requests[i][0], requests[i][1], 0);
         uint64_t least = fake.length / EACH;
@@ -254,23 +238,4 @@ static void test_whole_answers(void **state)
             assert_int_equal(fake.sent_bytes, 0);
         }
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_one_text),
-        TEST(test_many_parts),
-        TEST(test_arguments),
-        TEST(test_blocks),
-        TEST(test_token_ids),
-        TEST(test_answers),
-        TEST(test_whole_answers),
-        TEST(test_ids_of_a_text),
-        TEST(test_a_schema_that_is_too_large),
-        TEST(test_what_a_response_repeats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // Stop strings: the output does not depend on how the stream was split, and equals the result of a
 // plain search in the complete text (leftmost match, then the longer string).
+#include "api_cases.h"
+
 #include "http/api/choice.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST(name) API_TEST(name, NULL)
 
 enum { TEXT_MAX = 512 };
 
@@ -102,7 +97,7 @@ static struct stop_strings strings_of(const char *const *list)
     return stops;
 }
 
-static void test_cut_everywhere(void **state)
+TEST(test_cut_everywhere)
 {
     static const char *const texts[] = {
         "abcabcdabcde",
@@ -123,7 +118,6 @@ static void test_cut_everywhere(void **state)
         {"<|im_end|>", "\xF0\x9F\x98\x80", NULL},
         {"zzz", "abab", "b", NULL},
     };
-    (void)state;
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         size_t n = strlen(texts[t]);
         for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
@@ -139,9 +133,8 @@ static void test_cut_everywhere(void **state)
     }
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
-    (void)state;
     srand(7); // the seed to reproduce a failure
     for (int round = 0; round < 20000; round++) {
         char text[32] = {0}, words[3][6] = {{0}};
@@ -159,11 +152,10 @@ static void test_random(void **state)
 }
 
 // Two matches in one step: the earliest start wins, then the longer string.
-static void test_choice(void **state)
+TEST(test_choice)
 {
     const char *const longer[] = {"ab", "abc", NULL}, *const lines[] = {"\n", "\n\n", NULL};
     const char *const earlier[] = {"c", "bcd", NULL};
-    (void)state;
 
     struct stop_strings stops = strings_of(longer);
     struct result r = feed("xxabcxx", &stops, 0);
@@ -190,11 +182,10 @@ static void test_choice(void **state)
     assert_int_equal(r.tokens, 3); // the token that completed it, not the token that decided
 }
 
-static void test_end_of_text(void **state)
+TEST(test_end_of_text)
 {
     const char *const list[] = {"c", "bcd", NULL};
     struct stop_strings stops = strings_of(list);
-    (void)state;
 
     struct result r = feed("abc", &stops, ~0ull); // "bcd" can no longer match
     assert_true(r.found);
@@ -205,11 +196,10 @@ static void test_end_of_text(void **state)
     assert_string_equal(r.text, "ab");
 }
 
-static void test_longest_strings(void **state)
+TEST(test_longest_strings)
 {
     char text[TEXT_MAX] = {0}, word[STOP_BYTES_MAX + 1] = {0};
     const char *const list[] = {word, NULL};
-    (void)state;
 
     memset(word, 'y', STOP_BYTES_MAX);
     memset(text, 'y', STOP_BYTES_MAX - 1);
@@ -223,14 +213,4 @@ static void test_longest_strings(void **state)
     assert_true(r.found);
     assert_string_equal(r.text, "");
     assert_int_equal(r.tokens, STOP_BYTES_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut_everywhere),  cmocka_unit_test(test_random),
-        cmocka_unit_test(test_choice),          cmocka_unit_test(test_end_of_text),
-        cmocka_unit_test(test_longest_strings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,11 @@
 // clients that leave during a compile. Against the doubles of exchange and port; the grammars
 // passed to the engine are checked byte by byte.
 #include "api_cases.h"
-#include "api_fake.h"
 
 #include "http/api/grammars.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, fake_setup_generator)
+#define PLAIN_TEST(name) API_TEST(name, NULL)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define SCHEMA                                                                                     \
@@ -54,7 +46,7 @@ static void forms_check(const struct form *forms, size_t count)
     }
 }
 
-static void test_each_form_of_a_schema(void **state)
+PLAIN_TEST(test_each_form_of_a_schema)
 {
     static const char valid[] = "{\"b\":1,\"a\":\"x\"}", other[] = "{\"b\":-20,\"a\":null}";
     static const char order[] = "{\"a\":\"x\",\"b\":1}", lacks[] = "{\"b\":1}";
@@ -78,11 +70,10 @@ static void test_each_form_of_a_schema(void **state)
          {valid},
          {order}},
     };
-    (void)state;
     forms_check(forms, sizeof forms / sizeof *forms);
 }
 
-static void test_each_other_form(void **state)
+PLAIN_TEST(test_each_other_form)
 {
     static const struct form forms[] = {
         {&chat_endpoint,
@@ -114,11 +105,10 @@ static void test_each_other_form(void **state)
          {"x"},
          {"{}"}},
     };
-    (void)state;
     forms_check(forms, sizeof forms / sizeof *forms);
 }
 
-static void test_forms_that_leave_the_answer_free(void **state)
+PLAIN_TEST(test_forms_that_leave_the_answer_free)
 {
     static const struct {
         const struct endpoint *endpoint;
@@ -132,7 +122,6 @@ static void test_forms_that_leave_the_answer_free(void **state)
         {&messages_endpoint, "\"output_config\":{},\"output_format\":null"},
         {&messages_endpoint, "\"output_config\":{\"format\":null}"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof free_forms / sizeof *free_forms; i++) {
         request(free_forms[i].endpoint, free_forms[i].more);
         assert_int_equal(fake.submits, 1);
@@ -159,7 +148,7 @@ static void refusals_check(const struct refusal *refusals, size_t count)
     }
 }
 
-static void test_fields_that_are_malformed(void **state)
+PLAIN_TEST(test_fields_that_are_malformed)
 {
     static const struct refusal refusals[] = {
         {&chat_endpoint, "\"response_format\":\"json_object\"", "invalid_type", "response_format",
@@ -208,11 +197,10 @@ static void test_fields_that_are_malformed(void **state)
         {&messages_endpoint, "\"output_format\":{\"type\":\"json_schema\"}",
          "missing_required_parameter", "output_format.schema", "is required"},
     };
-    (void)state;
     refusals_check(refusals, sizeof refusals / sizeof *refusals);
 }
 
-static void test_two_forms_at_once(void **state)
+PLAIN_TEST(test_two_forms_at_once)
 {
     static const struct refusal refusals[] = {
         {&chat_endpoint, FORMAT("{}") ",\"guided_regex\":\"a\"", "invalid_value", "guided_regex",
@@ -232,11 +220,10 @@ static void test_two_forms_at_once(void **state)
          "invalid_value", "output_format.schema",
          "cannot be combined with 'output_config.format.schema'"},
     };
-    (void)state;
     refusals_check(refusals, sizeof refusals / sizeof *refusals);
 }
 
-static void test_what_cannot_be_compiled(void **state)
+PLAIN_TEST(test_what_cannot_be_compiled)
 {
     static const struct refusal refusals[] = {
         {&chat_endpoint, FORMAT(UNIQUE), "unsupported_value", "response_format.json_schema.schema",
@@ -261,16 +248,14 @@ static void test_what_cannot_be_compiled(void **state)
         {&completions_endpoint, "\"guided_grammar\":\"other ::= \\\"a\\\"\"", "invalid_value",
          "guided_grammar", "no rule named root"},
     };
-    (void)state;
     refusals_check(refusals, sizeof refusals / sizeof *refusals);
 }
 
 // The maximum size passes, one byte more does not. A string in a schema counts as its JSON.
-static void test_a_source_has_a_bound(void **state)
+TEST(test_a_source_has_a_bound)
 {
     enum { MOST = 1 << 20 };
     static char body[MOST + 200];
-    (void)state;
     for (int more = 0; more < 2; more++) {
         fake_again();
         int head = sprintf(body, "{" HI ",\"guided_json\":{\"description\":\"");
@@ -291,11 +276,10 @@ static void forget(void)
 }
 
 // The schemas of tools have a limit, together with all their other text.
-static void test_schemas_of_tools_have_a_bound(void **state)
+TEST(test_schemas_of_tools_have_a_bound)
 {
     enum { MOST = 1 << 20 };
     static char body[MOST + 400];
-    (void)state;
     for (int more = 0; more < 2; more++) {
         fake_again();
         fake_dialect("hermes", "think");
@@ -315,9 +299,8 @@ static void test_schemas_of_tools_have_a_bound(void **state)
     }
 }
 
-static void test_a_source_is_compiled_once(void **state)
+TEST(test_a_source_is_compiled_once)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
     struct grammar *first = grammar_ref(fake.grammar);
     assert_int_equal(fake.compiles, 1);
@@ -337,9 +320,8 @@ static void test_a_source_is_compiled_once(void **state)
 
 // Keys are written in the schema's order, so their order is part of the source; the kind of grammar
 // is part of the source, too.
-static void test_sources_that_differ_little(void **state)
+TEST(test_sources_that_differ_little)
 {
-    (void)state;
     fake_request(PATH, "{" HI ",\"guided_json\":{\"required\":[\"a\",\"b\"],\"properties\":{"
                        "\"a\":{\"const\":1},\"b\":{\"const\":2}},"
                        "\"additionalProperties\":false}}");
@@ -364,9 +346,8 @@ static void leave(void)
 
 // The source and everything else that the grammar thread reads belong to the exchange. If the
 // client has left, nothing is submitted and the grammar is freed (checked by fake_end and ASan).
-static void test_who_leaves_while_it_is_compiled(void **state)
+TEST(test_who_leaves_while_it_is_compiled)
 {
-    (void)state;
     fake.worked = leave;
     fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
     assert_int_equal(stats().compiled, 1);
@@ -376,9 +357,8 @@ static void test_who_leaves_while_it_is_compiled(void **state)
     assert_int_equal(stats().count, 1); // cached for the next request
 }
 
-static void test_a_request_that_is_not_admitted(void **state)
+TEST(test_a_request_that_is_not_admitted)
 {
-    (void)state;
     fake.admission = ADMISSION_BUSY;
     fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
     assert_int_equal(fake.status, 503);
@@ -392,7 +372,7 @@ static void test_a_request_that_is_not_admitted(void **state)
 // If a grammar cannot be matched to its end, the error is that of a failed compile: 400 with its
 // field before the stream, an event in it. If memory is in use by others or the device fails, the
 // error is different.
-static void test_a_grammar_that_cannot_be_followed(void **state)
+TEST(test_a_grammar_that_cannot_be_followed)
 {
     static const struct {
         enum finish finish;
@@ -409,7 +389,6 @@ static void test_a_grammar_that_cannot_be_followed(void **state)
          "\"message\":\"other answers use the memory that this grammar needs"},
         {FINISH_ERROR, 500, HTTP_INTERNAL, "\"message\":\"the model failed on this request\""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         bool grammar = ends[i].error == HTTP_GRAMMAR;
         for (int stream = 0; stream < 2; stream++) {
@@ -450,7 +429,7 @@ static void test_a_grammar_that_cannot_be_followed(void **state)
     "\"type\":\"object\"}}}]"
 
 // A format constrains only the text: a call may replace it, thoughts may precede it.
-static void test_50_a_form_beside_tools_and_thoughts(void **state)
+TEST(test_50_a_form_beside_tools_and_thoughts)
 {
     static const char valid[] = "{\"b\":1,\"a\":\"x\"}";
     static const struct {
@@ -467,7 +446,6 @@ static void test_50_a_form_beside_tools_and_thoughts(void **state)
          {"\nyes", "<think>yes", "<think></think>"}},
     };
     char body[4096];
-    (void)state;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         fake_again();
         fake_dialect("hermes", "think");
@@ -485,9 +463,8 @@ static void test_50_a_form_beside_tools_and_thoughts(void **state)
 }
 
 // Also in a dialect without calls, and if the prompt ends inside thoughts.
-static void test_a_form_after_thoughts(void **state)
+TEST(test_a_form_after_thoughts)
 {
-    (void)state;
     fake_dialect("none", "think");
     fake_request(PATH, "{" HI ",\"guided_choice\":[\"yes\"]}");
     assert_true(fake_grammar_has("<think>no?</think>\nyes"));
@@ -504,10 +481,9 @@ static void test_a_form_after_thoughts(void **state)
 }
 
 // One call is sufficient, but if a limit or failure ends it, that is the finish reason.
-static void test_an_end_inside_of_the_only_call(void **state)
+TEST(test_an_end_inside_of_the_only_call)
 {
     static const char begun[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":";
-    (void)state;
     for (int fails = 0; fails < 2; fails++) {
         fake_again();
         fake_dialect("hermes", "think");
@@ -520,9 +496,8 @@ static void test_an_end_inside_of_the_only_call(void **state)
     }
 }
 
-static void test_a_continued_message_has_no_forced_call(void **state)
+TEST(test_a_continued_message_has_no_forced_call)
 {
-    (void)state;
     fake_dialect("hermes", "think");
     fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"required\",\"messages\":["
                        "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
@@ -533,9 +508,8 @@ static void test_a_continued_message_has_no_forced_call(void **state)
 }
 
 // With n, each choice follows the same grammar; so does each prompt of completions.
-static void test_choices_share_a_grammar(void **state)
+PLAIN_TEST(test_choices_share_a_grammar)
 {
-    (void)state;
     request(&chat_endpoint, "\"n\":3,\"guided_regex\":\"a\"");
     assert_int_equal(fake.choice_count, 3);
     assert_true(fake_grammar_has("a"));
@@ -544,30 +518,4 @@ static void test_choices_share_a_grammar(void **state)
     assert_int_equal(fake.sequence_count, 2);
     assert_true(fake_grammar_has("q"));
     fake_end();
-}
-
-int main(void)
-{
-#define WITH_FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_form_of_a_schema),
-        cmocka_unit_test(test_each_other_form),
-        cmocka_unit_test(test_forms_that_leave_the_answer_free),
-        cmocka_unit_test(test_fields_that_are_malformed),
-        cmocka_unit_test(test_two_forms_at_once),
-        cmocka_unit_test(test_what_cannot_be_compiled),
-        WITH_FAKE(test_a_source_has_a_bound),
-        WITH_FAKE(test_schemas_of_tools_have_a_bound),
-        WITH_FAKE(test_a_source_is_compiled_once),
-        WITH_FAKE(test_sources_that_differ_little),
-        WITH_FAKE(test_who_leaves_while_it_is_compiled),
-        WITH_FAKE(test_a_request_that_is_not_admitted),
-        WITH_FAKE(test_a_grammar_that_cannot_be_followed),
-        WITH_FAKE(test_50_a_form_beside_tools_and_thoughts),
-        WITH_FAKE(test_a_form_after_thoughts),
-        WITH_FAKE(test_an_end_inside_of_the_only_call),
-        WITH_FAKE(test_a_continued_message_has_no_forced_call),
-        cmocka_unit_test(test_choices_share_a_grammar),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

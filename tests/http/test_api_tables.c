@@ -5,13 +5,7 @@
 
 #include "http/api/call.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEST(name) API_TEST(name, NULL)
 
 enum { NAMES_MAX = 2048, OBJECTS_MAX = 32 };
 
@@ -141,9 +135,8 @@ static void done(void)
     fake_end();
 }
 
-static void test_what_is_read_stands_in_the_table(void **state)
+TEST(test_what_is_read_stands_in_the_table)
 {
-    (void)state;
     for (size_t i = 0; i < REQUESTS; i++) {
         uint32_t found = 0;
         ask(i);
@@ -206,23 +199,13 @@ static uint32_t hints_check(const char *path, const struct field_rules *all,
     return checked;
 }
 
-static void test_hints_name_what_is_read(void **state)
+TEST(test_hints_name_what_is_read)
 {
     uint32_t checked = 0;
-    (void)state;
     for (size_t i = 0; i < REQUESTS; i++) {
         ask(i);
         checked += hints_check(requests[i].path, seen.rules[0], seen.rules[0]);
         done();
     }
     assert_true(checked > 30);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_read_stands_in_the_table),
-        cmocka_unit_test(test_hints_name_what_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 // Thinking options of requests, against the doubles of exchange and port: template variables, the
 // budget passed to the engine, refusals.
 #include "api_cases.h"
-#include "api_fake.h"
 
 #include "runtime/grammar/token_rules.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define CHAT "/v1/chat/completions"
 #define MESSAGES "/v1/messages"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -73,7 +64,7 @@ static void shown(const char *path, const char *by, uint32_t efforts, const char
     again();
 }
 
-static void test_each_switch_is_set_by_its_own_name(void **state)
+TEST(test_each_switch_is_set_by_its_own_name)
 {
     static const struct {
         const char *by, *on, *off;
@@ -92,7 +83,6 @@ static void test_each_switch_is_set_by_its_own_name(void **state)
     static const char *const on[] = {
         "\"thinking\":{\"type\":\"enabled\"}", "\"thinking\":{\"type\":\"adaptive\"}",
         "\"reasoning\":{\"enabled\":true}", "\"chat_template_kwargs\":{\"enable_thinking\":true}"};
-    (void)state;
     for (size_t s = 0; s < sizeof switches / sizeof *switches; s++) {
         const char *by = switches[s].by;
         for (size_t i = 0; i < sizeof off / sizeof *off; i++)
@@ -110,9 +100,8 @@ static void test_each_switch_is_set_by_its_own_name(void **state)
           "\"chat_template_kwargs\":{\"enable_thinking\":false,\"thinking\":true}", "{true}");
 }
 
-static void test_efforts_are_those_that_the_template_takes(void **state)
+TEST(test_efforts_are_those_that_the_template_takes)
 {
-    (void)state;
     uint32_t two = 1u << EFFORT_LOW | 1u << EFFORT_HIGH;
     const char *effort = "reasoning_effort";
     shown(CHAT, effort, two, effort, "\"reasoning_effort\":\"minimal\"", "{\"low\"}");
@@ -132,9 +121,8 @@ static void test_efforts_are_those_that_the_template_takes(void **state)
     shown(MESSAGES, "enable_thinking", two, effort, low, "{\"low\"}");
 }
 
-static void test_thinking_that_cannot_be_chosen(void **state)
+TEST(test_thinking_that_cannot_be_chosen)
 {
-    (void)state;
     fake_chat.by = NULL;
     refused(CHAT, "\"reasoning_effort\":\"none\"", "\"param\":\"reasoning_effort\"", "cannot turn");
     fake_chat.by = NULL;
@@ -154,7 +142,7 @@ static void test_thinking_that_cannot_be_chosen(void **state)
 }
 
 // One field enables thinking and another disables it: in either order, the error names both.
-static void test_fields_that_ask_for_the_opposite(void **state)
+TEST(test_fields_that_ask_for_the_opposite)
 {
     static const struct {
         const char *fields, *path; // path: as reported
@@ -171,7 +159,6 @@ static void test_fields_that_ask_for_the_opposite(void **state)
                {"\"chat_template_kwargs\":{\"enable_thinking\":false}",
                 "chat_template_kwargs.enable_thinking"}};
     char both[256];
-    (void)state;
     fake_chat.by = "enable_thinking";
     for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
         for (size_t k = 0; k < sizeof off / sizeof *off; k++) {
@@ -219,13 +206,12 @@ static void test_fields_that_ask_for_the_opposite(void **state)
 }
 
 // A budget of 0 disables thinking, even if the model has no marker to end it.
-static void test_a_budget_of_nothing_turns_thinking_off(void **state)
+TEST(test_a_budget_of_nothing_turns_thinking_off)
 {
     static const char *const fields[] = {"\"thinking_token_budget\":0", "\"thinking_budget\":0",
                                          "\"thinking\":{\"budget_tokens\":0}",
                                          "\"reasoning\":{\"max_tokens\":0}"};
     const char *by = "enable_thinking";
-    (void)state;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         fake_dialect("hermes", "none");
         shown(CHAT, NULL, 0, by, fields[i], "{false}");
@@ -256,7 +242,7 @@ static int32_t forced_after(const char *answer)
     return token_budget_forced(budget, &at);
 }
 
-static void test_a_budget_reaches_the_engine(void **state)
+TEST(test_a_budget_reaches_the_engine)
 {
     static const char *const fields[] = {
         "\"thinking_token_budget\":3",
@@ -266,7 +252,6 @@ static void test_a_budget_reaches_the_engine(void **state)
         "\"reasoning\":{\"max_tokens\":3}",
         "\"thinking_token_budget\":3,\"thinking_budget\":9",
         "\"thinking_token_budget\":3,\"bad_words\":[\"</think>\",\"<\"]"};
-    (void)state;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         ask(CHAT, fields[i]);
         assert_int_equal(fake.status, 0);
@@ -307,9 +292,8 @@ static void test_a_budget_reaches_the_engine(void **state)
     shown(CHAT, NULL, 0, "thinking_budget", "\"thinking_token_budget\":512", "{512}");
 }
 
-static void test_budgets_that_cannot_be(void **state)
+TEST(test_budgets_that_cannot_be)
 {
-    (void)state;
     refused(CHAT, "\"thinking_token_budget\":-2", "\"param\":\"thinking_token_budget\"",
             "must be -1");
     refused(CHAT, "\"thinking_token_budget\":1.5", "\"param\":\"thinking_token_budget\"",
@@ -323,9 +307,8 @@ static void test_budgets_that_cannot_be(void **state)
 }
 
 // The continued message opens the thought, but its tokens do not count.
-static void test_a_continued_thought_has_the_whole_budget(void **state)
+TEST(test_a_continued_thought_has_the_whole_budget)
 {
-    (void)state;
     fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},"
                        "{\"role\":\"assistant\",\"content\":\"<think>so far </th\"}],"
                        "\"continue_final_message\":true,\"add_generation_prompt\":false,"
@@ -338,9 +321,8 @@ static void test_a_continued_thought_has_the_whole_budget(void **state)
 }
 
 // A prompt that opens a thought counts as such even if truncated.
-static void test_a_cut_prompt_has_opened_reasoning(void **state)
+TEST(test_a_cut_prompt_has_opened_reasoning)
 {
-    (void)state;
     fake_chat.opens = true;
     ask(CHAT, "\"truncate_prompt_tokens\":3");
     assert_int_equal(fake.token_count, 3);
@@ -349,22 +331,4 @@ static void test_a_cut_prompt_has_opened_reasoning(void **state)
     fake_ready();
     assert_non_null(strstr(fake.sent, "\"content\":\"Yes\""));
     assert_non_null(strstr(fake.sent, "\"reasoning_content\":\"hm\""));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_each_switch_is_set_by_its_own_name),
-        TEST(test_efforts_are_those_that_the_template_takes),
-        TEST(test_thinking_that_cannot_be_chosen),
-        TEST(test_fields_that_ask_for_the_opposite),
-        TEST(test_a_budget_of_nothing_turns_thinking_off),
-        TEST(test_a_budget_reaches_the_engine),
-        TEST(test_budgets_that_cannot_be),
-        TEST(test_a_continued_thought_has_the_whole_budget),
-        TEST(test_a_cut_prompt_has_opened_reasoning),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // /tokenize and /detokenize against the doubles of exchange and tokenizer: both forms, the field
 // names of two other servers, refusals.
-#include "api_fake.h"
+#include "api_cases.h"
 
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#define TEST(name) API_TEST(name, fake_setup_generator)
+#define EMBEDDER_TEST(name) API_TEST(name, fake_setup_embedder)
 
 static void expect(const char *path, const char *body, const char *want)
 {
@@ -20,8 +15,8 @@ static void expect(const char *path, const char *body, const char *want)
         fail_msg("%s %s: %d %s", path, body, fake.status, fake.sent);
 }
 
-static void expect_error(const char *path, const char *body, int status, const char *code,
-                         const char *param)
+static void expect_failure(const char *path, const char *body, int status, const char *code,
+                           const char *param)
 {
     fake_again();
     fake_request(path, body);
@@ -35,9 +30,8 @@ static void expect_error(const char *path, const char *body, int status, const c
     json_decref(answer);
 }
 
-static void test_a_prompt_has_special_tokens_and_a_content_has_none(void **state)
+TEST(test_a_prompt_has_special_tokens_and_a_content_has_none)
 {
-    (void)state;
     expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"hi\"}",
            "{\"count\":4,\"max_model_len\":200,\"tokens\":[257,104,105,258],\"token_strs\":null}");
     expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"hi\",\"add_special_tokens\":false}",
@@ -54,9 +48,8 @@ static void test_a_prompt_has_special_tokens_and_a_content_has_none(void **state
            "{\"count\":0,\"max_model_len\":200,\"tokens\":[],\"token_strs\":null}");
 }
 
-static void test_texts_of_tokens_come_where_they_are_asked_for(void **state)
+TEST(test_texts_of_tokens_come_where_they_are_asked_for)
 {
-    (void)state;
     expect(
         "/tokenize",
         "{\"prompt\":\"a\\\"\",\"return_token_strs\":true,\"add_special_tokens\":false}",
@@ -64,9 +57,8 @@ static void test_texts_of_tokens_come_where_they_are_asked_for(void **state)
 }
 
 // The prompt equals that of a chat request with the same conversation; its last token shows which.
-static void test_a_conversation_is_rendered_by_the_template(void **state)
+TEST(test_a_conversation_is_rendered_by_the_template)
 {
-    (void)state;
     static const struct {
         const char *more;
         uint32_t count;
@@ -104,9 +96,8 @@ static void test_a_conversation_is_rendered_by_the_template(void **state)
     }
 }
 
-static void test_the_last_message_may_go_on(void **state)
+TEST(test_the_last_message_may_go_on)
 {
-    (void)state;
     fake_again();
     fake_request("/tokenize",
                  "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":"
@@ -115,9 +106,8 @@ static void test_the_last_message_may_go_on(void **state)
 }
 
 // A prompt larger than any window is counted, too.
-static void test_the_window_is_no_limit(void **state)
+TEST(test_the_window_is_no_limit)
 {
-    (void)state;
     char body[600] = "{\"add_special_tokens\":false,\"prompt\":\"";
     size_t head = strlen(body);
     memset(body + head, 'a', 300);
@@ -128,9 +118,8 @@ static void test_the_window_is_no_limit(void **state)
     assert_memory_equal(fake.sent, "{\"count\":300,\"max_model_len\":200,", 33);
 }
 
-static void test_a_large_answer_is_sent_in_pieces(void **state)
+TEST(test_a_large_answer_is_sent_in_pieces)
 {
-    (void)state;
     enum { LETTERS = 40000 };
     static char body[LETTERS + 100];
     strcpy(body, "{\"add_special_tokens\":false,\"prompt\":\"");
@@ -157,12 +146,11 @@ static void test_a_large_answer_is_sent_in_pieces(void **state)
 
 // Ids to text and back: the response has the announced length at any read size. It is generated
 // while it is sent, so it is never in memory completely.
-static void test_a_large_text_is_made_as_it_is_sent(void **state)
+TEST(test_a_large_text_is_made_as_it_is_sent)
 {
     enum { IDS = 100000, LETTERS = 15 };
     static char body[4 * IDS + 100];
     char *at = body + sprintf(body, "{\"tokens\":[34");
-    (void)state;
     for (int i = 1; i < IDS; i++)
         at = stpcpy(at, i % 7 == 0 ? ",10" : ",315");
     strcpy(at, "]}");
@@ -195,16 +183,14 @@ static void test_a_large_text_is_made_as_it_is_sent(void **state)
 }
 
 // The incomplete character at the end is part of both texts.
-static void test_a_text_ends_within_a_character(void **state)
+TEST(test_a_text_ends_within_a_character)
 {
-    (void)state;
     expect("/detokenize", "{\"tokens\":[104,195]}",
            "{\"prompt\":\"h\xEF\xBF\xBD\",\"content\":\"h\xEF\xBF\xBD\"}");
 }
 
-static void test_tokens_become_a_text_again(void **state)
+TEST(test_tokens_become_a_text_again)
 {
-    (void)state;
     expect("/detokenize", "{\"model\":\"m\",\"tokens\":[104,105.0,34]}",
            "{\"prompt\":\"hi\\\"\",\"content\":\"hi\\\"\"}");
     expect("/detokenize", "{\"tokens\":[317,104]}",
@@ -212,9 +198,8 @@ static void test_tokens_become_a_text_again(void **state)
     expect("/detokenize", "{\"tokens\":[]}", "{\"prompt\":\"\",\"content\":\"\"}");
 }
 
-static void test_what_is_wrong_is_named(void **state)
+TEST(test_what_is_wrong_is_named)
 {
-    (void)state;
     static const struct {
         const char *path, *body;
         int status;
@@ -252,48 +237,26 @@ static void test_what_is_wrong_is_named(void **state)
         {"/detokenize", "{\"tokens\":[-1]}", 400, "invalid_value", "tokens[0]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_error(cases[i].path, cases[i].body, cases[i].status, cases[i].code, cases[i].param);
+        expect_failure(cases[i].path, cases[i].body, cases[i].status, cases[i].code,
+                       cases[i].param);
 }
 
 // 300 + 15 is a token of fifteen letters.
-static void test_a_text_that_is_too_long_is_not_made(void **state)
+TEST(test_a_text_that_is_too_long_is_not_made)
 {
-    (void)state;
     enum { TOKENS = (16 << 20) / 15 + 1 };
     char *body = malloc(TOKENS * 4 + 64), *at = body + sprintf(body, "{\"tokens\":[315");
     for (int i = 1; i < TOKENS; i++)
         at = stpcpy(at, ",315");
     strcpy(at, "]}");
-    expect_error("/detokenize", body, 413, "request_too_large", "tokens");
+    expect_failure("/detokenize", body, 413, "request_too_large", "tokens");
     free(body);
 }
 
-static void test_embedders_have_tokens_and_no_conversation(void **state)
+EMBEDDER_TEST(test_embedders_have_tokens_and_no_conversation)
 {
-    (void)state;
     expect("/tokenize", "{\"prompt\":\"a\"}",
            "{\"count\":3,\"max_model_len\":200,\"tokens\":[257,97,258],\"token_strs\":null}");
-    expect_error("/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", 400,
-                 "unsupported_model", "model");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_prompt_has_special_tokens_and_a_content_has_none),
-        TEST(test_texts_of_tokens_come_where_they_are_asked_for),
-        TEST(test_a_conversation_is_rendered_by_the_template),
-        TEST(test_the_last_message_may_go_on),
-        TEST(test_the_window_is_no_limit),
-        TEST(test_a_large_answer_is_sent_in_pieces),
-        TEST(test_a_large_text_is_made_as_it_is_sent),
-        TEST(test_a_text_ends_within_a_character),
-        TEST(test_tokens_become_a_text_again),
-        TEST(test_what_is_wrong_is_named),
-        TEST(test_a_text_that_is_too_long_is_not_made),
-        cmocka_unit_test_setup_teardown(test_embedders_have_tokens_and_no_conversation,
-                                        fake_setup_embedder, fake_teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    expect_failure("/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", 400,
+                   "unsupported_model", "model");
 }

@@ -1,17 +1,8 @@
 // Tools and reasoning of chat completions, streamed and not, against the doubles of exchange and
 // port: values passed to the template, parsed answers, refusals.
 #include "api_cases.h"
-#include "api_fake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#define TEST(name) API_TEST(name, setup)
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define TOOL(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
@@ -55,9 +46,8 @@ static void call_is(const json_t *message, size_t i, const char *name, const cha
     assert_string_equal(json_string_value(json_object_get(function, "arguments")), arguments);
 }
 
-static void test_calls_of_a_whole_answer(void **state)
+TEST(test_calls_of_a_whole_answer)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS "}");
     char *prompt = fake_prompt();
@@ -83,9 +73,8 @@ static void test_calls_of_a_whole_answer(void **state)
     json_decref(whole);
 }
 
-static void test_an_answer_without_calls_has_no_such_keys(void **state)
+TEST(test_an_answer_without_calls_has_no_such_keys)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS "}");
     answer("No <tool_call> here", FINISH_STOP);
@@ -98,9 +87,8 @@ static void test_an_answer_without_calls_has_no_such_keys(void **state)
     json_decref(whole);
 }
 
-static void test_11_parallel_calls_of_one_tool(void **state)
+TEST(test_11_parallel_calls_of_one_tool)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS "}");
     answer(CALL("f", "{\"a\": 1}") CALL("f", "{\"a\": 2}"), FINISH_STOP);
@@ -113,9 +101,8 @@ static void test_11_parallel_calls_of_one_tool(void **state)
     json_decref(whole);
 }
 
-static void test_14_a_marker_that_never_completes(void **state)
+TEST(test_14_a_marker_that_never_completes)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS "}");
     answer("So <tool_call>{\"name\": \"f\"", FINISH_STOP);
@@ -126,9 +113,8 @@ static void test_14_a_marker_that_never_completes(void **state)
     json_decref(whole);
 }
 
-static void test_calls_alone_have_null_for_content(void **state)
+TEST(test_calls_alone_have_null_for_content)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"auto\"}");
     answer(CALL("g", "{}"), FINISH_STOP);
@@ -139,9 +125,8 @@ static void test_calls_alone_have_null_for_content(void **state)
 }
 
 // max_tokens ends the answer inside a call: its arguments so far are returned.
-static void test_a_call_that_is_cut_ends_by_length(void **state)
+TEST(test_a_call_that_is_cut_ends_by_length)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS "}");
     answer("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b", FINISH_LENGTH);
@@ -191,9 +176,8 @@ static struct told told(void)
     return t;
 }
 
-static void test_a_stream_says_the_same(void **state)
+TEST(test_a_stream_says_the_same)
 {
-    (void)state;
     const char *text = "<think>hm</think>\n\nSee: " CALL("f", "{\"a\": 1}") "\n" CALL("g", "{}");
     for (size_t step = 1; step < 60; step += step < 4 ? 1 : 19) {
         if (step > 1) {
@@ -237,15 +221,13 @@ static void first_call_ends(const char *more)
     json_decref(whole);
 }
 
-static void test_the_first_call_ends_an_answer_that_may_have_one(void **state)
+TEST(test_the_first_call_ends_an_answer_that_may_have_one)
 {
-    (void)state;
     first_call_ends(",\"parallel_tool_calls\":false");
 }
 
-static void test_the_first_call_ends_an_answer_whose_template_takes_no_more(void **state)
+TEST(test_the_first_call_ends_an_answer_whose_template_takes_no_more)
 {
-    (void)state;
     fake_one_call();
     first_call_ends("");
     fake_again();
@@ -256,10 +238,9 @@ static void test_the_first_call_ends_an_answer_whose_template_takes_no_more(void
 
 // Text held back as a possible call is released in one piece, larger than the buffer of the stop
 // string search.
-static void test_a_long_call_that_breaks_is_scanned_for_stop_strings(void **state)
+TEST(test_a_long_call_that_breaks_is_scanned_for_stop_strings)
 {
     static const int lengths[] = {1, 15, 16, 17, 255, 256, 600, 4000};
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
         char text[5000], wanted[5000];
         const char *finish;
@@ -282,9 +263,8 @@ static void test_a_long_call_that_breaks_is_scanned_for_stop_strings(void **stat
     }
 }
 
-static void test_stop_strings_are_looked_for_in_visible_text_only(void **state)
+TEST(test_stop_strings_are_looked_for_in_visible_text_only)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS ",\"stop\":\"END\"}");
     fake_text("<think>END</think>a " CALL("f", "{\"x\": \"END\"}") " b END c");
@@ -299,9 +279,8 @@ static void test_stop_strings_are_looked_for_in_visible_text_only(void **state)
     json_decref(whole);
 }
 
-static void test_tools_that_may_not_be_called_are_not_rendered(void **state)
+TEST(test_tools_that_may_not_be_called_are_not_rendered)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"none\"}");
     char *prompt = fake_prompt();
@@ -315,9 +294,8 @@ static void test_tools_that_may_not_be_called_are_not_rendered(void **state)
 }
 
 // Templates get a tool in one form, independent of the endpoint; null is treated as absent.
-static void test_what_templates_see_of_a_tool(void **state)
+TEST(test_what_templates_see_of_a_tool)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"\"cache_control\":{\"type\":\"ephemeral\"},\"function\":{\"name\":\"f\",\"description\":"
          "null,\"parameters\":null,\"strict\":null,\"x_more\":1}",
@@ -345,9 +323,8 @@ static void test_what_templates_see_of_a_tool(void **state)
     fake_chat.shows = NULL;
 }
 
-static void test_the_prompt_may_open_the_reasoning(void **state)
+TEST(test_the_prompt_may_open_the_reasoning)
 {
-    (void)state;
     const char *finish;
     fake_chat.opens = true;
     fake_request(PATH, "{" HI "}");
@@ -358,9 +335,8 @@ static void test_the_prompt_may_open_the_reasoning(void **state)
     json_decref(whole);
 }
 
-static void test_special_tokens_are_told_to_the_reader(void **state)
+TEST(test_special_tokens_are_told_to_the_reader)
 {
-    (void)state;
     const char *finish;
     fake_request(PATH, "{" HI "," TOOLS "}");
     fake_text("a");
@@ -382,9 +358,8 @@ static void test_special_tokens_are_told_to_the_reader(void **state)
     json_decref(whole);
 }
 
-static void test_each_choice_has_calls_of_its_own(void **state)
+TEST(test_each_choice_has_calls_of_its_own)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"n\":2}");
     const char *texts[] = {CALL("f", "{}"), CALL("g", "{}")};
     for (size_t i = 0; texts[0][i]; i++)
@@ -404,18 +379,16 @@ static void test_each_choice_has_calls_of_its_own(void **state)
     json_decref(whole);
 }
 
-static void test_nothing_is_left_when_the_client_goes(void **state)
+TEST(test_nothing_is_left_when_the_client_goes)
 {
-    (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
     fake_text("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
     fake_ready();
     fake_gone();
 }
 
-static void test_what_tools_may_not_be(void **state)
+TEST(test_what_tools_may_not_be)
 {
-    (void)state;
     static const struct {
         const char *fields, *param;
         int status;
@@ -461,9 +434,8 @@ static void test_what_tools_may_not_be(void **state)
     assert_non_null(strstr(fake.sent, "does not support tools"));
 }
 
-static void test_fields_that_say_nothing_of_tools_pass(void **state)
+TEST(test_fields_that_say_nothing_of_tools_pass)
 {
-    (void)state;
     static const char *const fields[] = {"\"tools\":[]", "\"tools\":null",
                                          "\"tool_choice\":\"auto\"", "\"tool_choice\":\"none\"",
                                          "\"parallel_tool_calls\":false"};
@@ -499,9 +471,8 @@ static void conversation_is(const char *messages, int status, const char *says)
 
 // If a template refuses string arguments, they are tried again as an object, except after
 // STATUS_TOO_LARGE; if both fail, the first error is reported.
-static void test_what_a_template_says_of_broken_arguments(void **state)
+TEST(test_what_a_template_says_of_broken_arguments)
 {
-    (void)state;
     fake_chat.text_fails = STATUS_REFUSED;
     conversation_is(ASKS("{broken") "," RESULT, 0, NULL);
     fake_chat.wrapped_fails = true;
@@ -513,41 +484,10 @@ static void test_what_a_template_says_of_broken_arguments(void **state)
 
 // A result names its call, so the calls of a turn need different ids, even in two messages; another
 // turn may reuse them.
-static void test_ids_of_calls_of_a_turn_differ(void **state)
+TEST(test_ids_of_calls_of_a_turn_differ)
 {
-    (void)state;
     conversation_is(ASKS("{}") "," ASKS("{}") "," RESULT, 400,
                     "\"param\":\"messages[2].tool_calls[0].id\"");
     assert_non_null(strstr(fake.sent, "'c1' is used twice"));
     conversation_is(ASKS("{}") "," RESULT "," ASKS("{}") "," RESULT, 0, NULL);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_calls_of_a_whole_answer),
-        TEST(test_an_answer_without_calls_has_no_such_keys),
-        TEST(test_11_parallel_calls_of_one_tool),
-        TEST(test_14_a_marker_that_never_completes),
-        TEST(test_calls_alone_have_null_for_content),
-        TEST(test_a_call_that_is_cut_ends_by_length),
-        TEST(test_a_stream_says_the_same),
-        TEST(test_the_first_call_ends_an_answer_that_may_have_one),
-        TEST(test_the_first_call_ends_an_answer_whose_template_takes_no_more),
-        TEST(test_a_long_call_that_breaks_is_scanned_for_stop_strings),
-        TEST(test_stop_strings_are_looked_for_in_visible_text_only),
-        TEST(test_tools_that_may_not_be_called_are_not_rendered),
-        TEST(test_what_templates_see_of_a_tool),
-        TEST(test_the_prompt_may_open_the_reasoning),
-        TEST(test_special_tokens_are_told_to_the_reader),
-        TEST(test_each_choice_has_calls_of_its_own),
-        TEST(test_nothing_is_left_when_the_client_goes),
-        TEST(test_what_a_template_says_of_broken_arguments),
-        TEST(test_ids_of_calls_of_a_turn_differ),
-        TEST(test_what_tools_may_not_be),
-        TEST(test_fields_that_say_nothing_of_tools_pass),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
