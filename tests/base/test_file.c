@@ -90,7 +90,7 @@ static void test_a_file_is_read_whole(void **state)
     arena_destroy(arena);
 }
 
-static void test_no_folder_is_told_apart(void **state)
+static void test_missing_folders(void **state)
 {
     (void)state;
     static const char download[] =
@@ -185,7 +185,7 @@ static void test_a_file_that_may_not_be_read(void **state)
 }
 
 // Files are added one after another; the sentence is that of the first kind found.
-static void test_what_a_folder_holds_instead_is_told(void **state)
+static void test_the_contents_of_a_folder_without_weights_are_named(void **state)
 {
     (void)state;
     static const char gguf[] = "give the GGUF file itself, holds/%s";
@@ -246,10 +246,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_file_is_read_whole, begin, end),
-        cmocka_unit_test_setup_teardown(test_no_folder_is_told_apart, begin, end),
+        cmocka_unit_test_setup_teardown(test_missing_folders, begin, end),
         cmocka_unit_test_setup_teardown(test_a_file_is_no_folder, begin, end),
         cmocka_unit_test_setup_teardown(test_a_file_that_may_not_be_read, begin, end),
-        cmocka_unit_test_setup_teardown(test_what_a_folder_holds_instead_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_contents_of_a_folder_without_weights_are_named,
+                                        begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,7 +181,7 @@ static void test_wide_integers(void **state)
 }
 
 // A short form of the suite below, whose files are optional.
-static void test_letter_of_the_grammar(void **state)
+static void test_syntax(void **state)
 {
     (void)state;
     // clang-format off
@@ -452,7 +452,7 @@ int main(void)
                                        cmocka_unit_test(test_depth),
                                        cmocka_unit_test(test_integers),
                                        cmocka_unit_test(test_wide_integers),
-                                       cmocka_unit_test(test_letter_of_the_grammar),
+                                       cmocka_unit_test(test_syntax),
                                        cmocka_unit_test(test_suite),
                                        cmocka_unit_test(test_numbers_read_back),
                                        cmocka_unit_test(test_strings),

@@ -62,7 +62,7 @@ static void pipe_close(void)
     close(reader);
 }
 
-static void test_at_once_before_the_start(void **state)
+static void test_lines_are_written_immediately_before_log_start(void **state)
 {
     (void)state;
     char text[256] = "";
@@ -294,7 +294,7 @@ static void writer_stall(void)
         usleep(1000); // STUCK_S ends the program
 }
 
-static void test_a_stalled_reader_holds_up_nobody(void **state)
+static void test_a_stalled_reader_blocks_no_caller(void **state)
 {
     (void)state;
     struct error err;
@@ -396,7 +396,7 @@ static int child_end(pid_t child, char *text, size_t size)
 }
 
 // A child that aborts in a check first writes the lines that it logged.
-static void test_a_failed_check_says_all(void **state)
+static void test_a_failed_check_writes_the_log(void **state)
 {
     (void)state;
     char text[2048];
@@ -422,7 +422,7 @@ static void test_abort_from_outside(void **state)
     }
 }
 
-static void test_the_end_says_all(void **state)
+static void test_log_end_writes_everything(void **state)
 {
     (void)state;
     char text[2048];
@@ -453,17 +453,17 @@ int main(int argc, char **argv)
     if (argc > 1)
         return child_main(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_at_once_before_the_start),
+        cmocka_unit_test(test_lines_are_written_immediately_before_log_start),
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_a_descriptor_that_does_not_block),
         cmocka_unit_test(test_foreign_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_values),
-        cmocka_unit_test(test_a_stalled_reader_holds_up_nobody),
+        cmocka_unit_test(test_a_stalled_reader_blocks_no_caller),
         cmocka_unit_test(test_the_ring_is_never_overfilled),
-        cmocka_unit_test(test_a_failed_check_says_all),
+        cmocka_unit_test(test_a_failed_check_writes_the_log),
         cmocka_unit_test(test_abort_from_outside),
-        cmocka_unit_test(test_the_end_says_all),
+        cmocka_unit_test(test_log_end_writes_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

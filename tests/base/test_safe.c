@@ -48,7 +48,7 @@ static void test_forms(void **state)
 }
 
 // Bytes of all kinds, biased to the dangerous ones: the output is printable and never too long.
-static void test_whatever_comes(void **state)
+static void test_random_bytes(void **state)
 {
     static const char *const pieces[] = {"\n", "\x1b", "\u202E", "\u2069", "\xe2\x80",  "\xc2\x90",
                                          "a",  "é",    "\\",     "\xff",   "\U000E0001"};
@@ -105,7 +105,7 @@ static void test_a_line_is_one_line(void **state)
 }
 
 // The ends of every range of escaped characters, and their neighbours.
-static void test_ranges_end_where_they_say(void **state)
+static void test_ends_of_escaped_ranges(void **state)
 {
     static const uint32_t ranges[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0x61C, 0x61C},
                                          {0x180E, 0x180E}, {0x200B, 0x200B},  {0x200E, 0x200F},
@@ -164,10 +164,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_whatever_comes),
+        cmocka_unit_test(test_random_bytes),
         cmocka_unit_test(test_long_text_is_cut),
         cmocka_unit_test(test_a_line_is_one_line),
-        cmocka_unit_test(test_ranges_end_where_they_say),
+        cmocka_unit_test(test_ends_of_escaped_ranges),
         cmocka_unit_test(test_long_lines_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

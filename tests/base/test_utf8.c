@@ -74,7 +74,7 @@ static void test_every_three_bytes(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void test_one_mark_stands_for_each_bad_piece(void **state)
+static void test_one_replacement_per_invalid_sequence(void **state)
 {
     (void)state;
     static const struct {
@@ -116,7 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_character_is_read_as_it_was_written),
         cmocka_unit_test(test_every_three_bytes),
-        cmocka_unit_test(test_one_mark_stands_for_each_bad_piece),
+        cmocka_unit_test(test_one_replacement_per_invalid_sequence),
         cmocka_unit_test(test_hexadecimal_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

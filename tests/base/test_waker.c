@@ -94,7 +94,7 @@ static void *news_send(void *context)
     return NULL;
 }
 
-static void test_no_news_are_lost(void **state)
+static void test_no_raise_is_lost(void **state)
 {
     (void)state;
     struct news news = {.waker = opened()};
@@ -123,7 +123,7 @@ static void *numbers_return(void *context)
     return NULL;
 }
 
-static void test_what_was_put_down_is_seen(void **state)
+static void test_wakers_order_memory(void **state)
 {
     (void)state;
     uint32_t number = 0;
@@ -146,8 +146,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_raises_are_one_write),
         cmocka_unit_test(test_a_raise_while_the_eventfd_is_read),
-        cmocka_unit_test(test_no_news_are_lost),
-        cmocka_unit_test(test_what_was_put_down_is_seen),
+        cmocka_unit_test(test_no_raise_is_lost),
+        cmocka_unit_test(test_wakers_order_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

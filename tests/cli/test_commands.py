@@ -717,7 +717,7 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(done.stderr.endswith(said) if said else done.stderr == b"", done.stderr)
 
-    def test_who_brings_memory_has_no_share(self):
+    def test_a_model_with_kv_cache_memory_has_no_share(self):
         """A model with --kv-cache-memory takes no part in the split: the second model gets all of the rest, however small
         its share, and only the third one fails."""
         done = weft("serve", "--port", "0", f"a={CHAT},kv-cache-memory=1M,kv-share=1000",

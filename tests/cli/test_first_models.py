@@ -219,7 +219,7 @@ class FirstModels(unittest.TestCase):
         self.assertEqual([line.count("got/") for line in models], [1, 1, 0], said)
         self.assertNotIn("means nothing", said)
 
-    def test_files_that_are_not_what_they_were(self):
+    def test_changed_files_are_found(self):
         """A changed byte is found even if size and times are unchanged; files with only new times still count as correct."""
         models, _ = self.run_it("works")
         chat, config = self.folder / "got/smollm2-135m-instruct.gguf", self.folder / "got/all-MiniLM-L6-v2/config.json"

@@ -13,7 +13,7 @@
 
 static struct arena *arena;
 
-static void test_made(void **state)
+static void test_a_generated_key(void **state)
 {
     (void)state;
     unsetenv("WEFT_API_KEY");
@@ -33,7 +33,7 @@ static void test_made(void **state)
     }
 }
 
-static void test_given(void **state)
+static void test_given_keys(void **state)
 {
     (void)state;
     char path[] = "/tmp/weft-keys-XXXXXX";
@@ -73,7 +73,7 @@ static enum status keys_of_bytes(struct serve_keys *keys, struct arena *room, co
 }
 
 // A NUL would end the list at the key that contains it.
-static void test_no_text(void **state)
+static void test_a_nul_in_a_key_file(void **state)
 {
     (void)state;
     static const char *const files[] = {"ab\0cd\nef\n", "abcd\n\0ef\n", "abcdef\n\n\0"};
@@ -219,7 +219,7 @@ static void test_order_of_sources(void **state)
 
 // A generated key contains 160 random bits in characters that need no quotes, and the server
 // accepts it.
-static void test_form_of_a_made_key(void **state)
+static void test_form_of_a_generated_key(void **state)
 {
     (void)state;
     struct serve_settings s = {.host = "localhost"};
@@ -270,7 +270,7 @@ static void test_rules(void **state)
 }
 
 // A check of the arguments does not need the key file to exist.
-static void test_looked_at_before_anything_is_read(void **state)
+static void test_options_are_checked_without_the_file(void **state)
 {
     (void)state;
     const char *bad[] = {"fine", "a b"};
@@ -291,17 +291,17 @@ static void test_looked_at_before_anything_is_read(void **state)
 int main(void)
 {
     arena = arena_create(0, 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_made),
-                                       cmocka_unit_test(test_given),
-                                       cmocka_unit_test(test_no_text),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_generated_key),
+                                       cmocka_unit_test(test_given_keys),
+                                       cmocka_unit_test(test_a_nul_in_a_key_file),
                                        cmocka_unit_test(test_a_file_of_no_key),
                                        cmocka_unit_test(test_bad_line),
                                        cmocka_unit_test(test_many),
                                        cmocka_unit_test(test_wiped),
                                        cmocka_unit_test(test_order_of_sources),
-                                       cmocka_unit_test(test_form_of_a_made_key),
+                                       cmocka_unit_test(test_form_of_a_generated_key),
                                        cmocka_unit_test(test_rules),
-                                       cmocka_unit_test(test_looked_at_before_anything_is_read)};
+                                       cmocka_unit_test(test_options_are_checked_without_the_file)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);
     return failed;

@@ -104,7 +104,7 @@ static void test_refusals(void **state)
 }
 
 // A suggestion differs in at most two letters. The nearest name is suggested, of several the first.
-static void test_names_that_are_near(void **state)
+static void test_suggested_names(void **state)
 {
     (void)state;
     refused("--prot", "unknown option --prot, did you mean '--port'? (see --help)");
@@ -206,7 +206,7 @@ static void test_every_number_row(void **state)
 }
 
 // A default that is written "0: ..." can be given as 0.
-static void test_zero_stands_for_the_default(void **state)
+static void test_zero_is_the_default(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < model_options_table.count; i++) {
@@ -638,10 +638,10 @@ int main(void)
                                        cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_every_number_row),
-                                       cmocka_unit_test(test_names_that_are_near),
+                                       cmocka_unit_test(test_suggested_names),
                                        cmocka_unit_test(test_devices),
                                        cmocka_unit_test(test_model_argument),
-                                       cmocka_unit_test(test_zero_stands_for_the_default),
+                                       cmocka_unit_test(test_zero_is_the_default),
                                        cmocka_unit_test(test_integers)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_destroy(arena);

@@ -118,7 +118,7 @@ static void test_eviction_takes_the_oldest(void **state)
 
 // A sequence may rely on a chain it found until `breaks` changes. `breaks` counts evicted blocks
 // whose successor in the chain is still cached.
-static void test_a_chain_that_breaks_is_counted(void **state)
+static void test_evictions_inside_a_chain_are_counted(void **state)
 {
     (void)state;
     static struct world w;
@@ -144,7 +144,7 @@ static void test_a_chain_that_breaks_is_counted(void **state)
 }
 
 // A lookup compares tokens and parent, so a hash collision does not return a wrong block.
-static void test_tokens_are_compared(void **state)
+static void test_a_lookup_compares_tokens_and_parent(void **state)
 {
     (void)state;
     static struct world w;
@@ -227,8 +227,8 @@ int main(void)
         cmocka_unit_test(test_hash_is_siphash),
         cmocka_unit_test(test_blocks_change_states),
         cmocka_unit_test(test_eviction_takes_the_oldest),
-        cmocka_unit_test(test_a_chain_that_breaks_is_counted),
-        cmocka_unit_test(test_tokens_are_compared),
+        cmocka_unit_test(test_evictions_inside_a_chain_are_counted),
+        cmocka_unit_test(test_a_lookup_compares_tokens_and_parent),
         cmocka_unit_test(test_leaving_blocks_are_counted),
         cmocka_unit_test(test_stores_keep_owners_apart),
     };

@@ -37,7 +37,7 @@ static uint64_t computed_alone(struct rig *rig, int32_t first, uint32_t length)
 // The prompt takes three steps of 64 tokens. One step is corrupted, and only the last gives a
 // result. Whichever step it was, the same prompt is afterwards computed again from its start, with
 // a correct result.
-static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **state)
+static void test_blocks_of_a_non_finite_result_are_dropped(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -63,7 +63,7 @@ static void test_blocks_of_a_result_that_is_not_finite_are_forgotten(void **stat
 
 // Once a result is not finite, the cached blocks it used are dropped from the cache, even those
 // that an earlier correct prompt computed: their memory may be corrupt.
-static void test_shared_blocks_are_forgotten_too(void **state)
+static void test_cached_blocks_of_a_non_finite_result_are_dropped(void **state)
 {
     (void)state;
     struct rig rig;
@@ -80,7 +80,7 @@ static void test_shared_blocks_are_forgotten_too(void **state)
 
 // Two sequences share blocks and one fails. The other does not enter the shared blocks into the
 // cache again.
-static void test_a_sharer_does_not_announce_them_again(void **state)
+static void test_dropped_blocks_are_not_cached_again(void **state)
 {
     (void)state;
     struct rig rig;
@@ -102,7 +102,7 @@ static void test_a_sharer_does_not_announce_them_again(void **state)
     rig_close(&rig);
 }
 
-static void test_vectors_that_are_not_finite_leave_nothing(void **state)
+static void test_blocks_of_a_non_finite_vector_are_dropped(void **state)
 {
     (void)state;
     struct rig rig;
@@ -170,7 +170,7 @@ static void test_a_waiting_sequence_keeps_its_match(void **state)
 
 // Six blocks of the prompt are cached without references, and one more block is free. The request
 // needs nine blocks, so it waits and holds none of them.
-static void test_cached_blocks_are_no_free_ones(void **state)
+static void test_cached_blocks_of_a_prompt_do_not_count_as_free(void **state)
 {
     (void)state;
     struct rig rig;
@@ -195,7 +195,7 @@ static void test_cached_blocks_are_no_free_ones(void **state)
 
 // Eight sequences share a thousand blocks that one of them computes. Lookups beyond the limit of
 // one plan wait for the next plans, and no block is computed twice.
-static void test_a_plan_looks_up_so_many_blocks(void **state)
+static void test_lookups_per_plan_are_limited(void **state)
 {
     (void)state;
     enum { SHARERS = 8, SHARED = 1000 };
@@ -233,13 +233,13 @@ static void test_a_plan_looks_up_so_many_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_of_a_result_that_is_not_finite_are_forgotten),
-        cmocka_unit_test(test_shared_blocks_are_forgotten_too),
-        cmocka_unit_test(test_a_sharer_does_not_announce_them_again),
-        cmocka_unit_test(test_vectors_that_are_not_finite_leave_nothing),
+        cmocka_unit_test(test_blocks_of_a_non_finite_result_are_dropped),
+        cmocka_unit_test(test_cached_blocks_of_a_non_finite_result_are_dropped),
+        cmocka_unit_test(test_dropped_blocks_are_not_cached_again),
+        cmocka_unit_test(test_blocks_of_a_non_finite_vector_are_dropped),
         cmocka_unit_test(test_a_waiting_sequence_keeps_its_match),
-        cmocka_unit_test(test_cached_blocks_are_no_free_ones),
-        cmocka_unit_test(test_a_plan_looks_up_so_many_blocks),
+        cmocka_unit_test(test_cached_blocks_of_a_prompt_do_not_count_as_free),
+        cmocka_unit_test(test_lookups_per_plan_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void run(struct rig *rig, struct request *r, struct got *got)
     port_free(rig->port, r);
 }
 
-static void test_a_choice_is_cancelled_alone(void **state)
+static void test_cancelling_one_choice_ends_only_that(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -223,7 +223,7 @@ static void each_prompt(bool differ)
 
 // Choice i of a prompt has the same tokens whichever other prompts the request has, unless
 // prompts_differ is set.
-static void test_each_prompt_is_as_it_is_alone(void **state)
+static void test_each_prompt_is_independent_of_the_others(void **state)
 {
     (void)state;
     each_prompt(false);
@@ -335,7 +335,7 @@ static void test_choices_end_while_others_wait_for_rows(void **state)
 
 // A reader that reads one event of a full ring frees one entry for one token. The choices get it
 // round-robin.
-static void test_scarce_room_goes_round(void **state)
+static void test_choices_share_free_entries_round_robin(void **state)
 {
     enum { EACH = 3 };
     (void)state;
@@ -365,15 +365,15 @@ static void test_scarce_room_goes_round(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_choice_is_cancelled_alone),
+        cmocka_unit_test(test_cancelling_one_choice_ends_only_that),
         cmocka_unit_test(test_the_last_choice_ends_the_request),
         cmocka_unit_test(test_a_finished_choice_does_not_end_again),
         cmocka_unit_test(test_a_parked_choice_is_cancelled),
-        cmocka_unit_test(test_each_prompt_is_as_it_is_alone),
+        cmocka_unit_test(test_each_prompt_is_independent_of_the_others),
         cmocka_unit_test(test_a_prompt_is_computed_once),
         cmocka_unit_test(test_penalised_requests_wait_their_turn),
         cmocka_unit_test(test_choices_end_while_others_wait_for_rows),
-        cmocka_unit_test(test_scarce_room_goes_round),
+        cmocka_unit_test(test_choices_share_free_entries_round_robin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

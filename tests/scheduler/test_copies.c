@@ -43,7 +43,7 @@ static void test_the_least_work_is_chosen(void **state)
     assert_int_equal(chosen(copies, COPIES, 150), 0);
 }
 
-static void test_equals_take_turns(void **state)
+static void test_ties_are_broken_round_robin(void **state)
 {
     (void)state;
     struct route_copy copies[COPIES] = {{0}};
@@ -73,7 +73,7 @@ static struct hash key_of(uint64_t number)
     return hash_bytes(secret, &number, sizeof number);
 }
 
-static void test_the_table_has_what_was_put(void **state)
+static void test_the_table_finds_keys_that_were_put(void **state)
 {
     (void)state;
     enum { BLOCKS = 1000 };
@@ -107,7 +107,7 @@ static void test_the_table_has_what_was_put(void **state)
 
 // In a table of one line the newest key is always found, and a key whose fingerprint would be 0
 // differs from an empty entry.
-static void test_a_full_line_forgets(void **state)
+static void test_a_full_line_replaces_keys(void **state)
 {
     (void)state;
     struct route_line line = {0};
@@ -224,7 +224,7 @@ static void all_choose(struct copies *c, const struct submit_args *args, uint32_
 
 // A request is sent to the copy that has cached the beginning of its prompt, until that copy's
 // queue outweighs the saved work.
-static void test_a_prompt_goes_where_its_beginning_is(void **state)
+static void test_a_prompt_is_sent_to_the_copy_that_cached_it(void **state)
 {
     (void)state;
     struct copies c;
@@ -263,7 +263,7 @@ static void test_a_prompt_goes_where_its_beginning_is(void **state)
 }
 
 // The route number counts calls for all ports of one engine, and only for that engine.
-static void test_all_threads_take_the_same_turns(void **state)
+static void test_ports_share_the_route_number(void **state)
 {
     (void)state;
     struct rig rig[2];
@@ -330,7 +330,7 @@ static void test_blocks_count_up_to_a_gap(void **state)
 
 // The last token is always computed, so a block that ends with it does not count. At most
 // ROUTE_BLOCKS_MAX blocks of a request are looked up.
-static void test_what_is_looked_up_of_a_request(void **state)
+static void test_lookups_per_request_are_limited(void **state)
 {
     (void)state;
     enum { LENGTH = 160, BLOCK = 16, MANY = ROUTE_BLOCKS_MAX / (LENGTH / BLOCK - 1) + 2 };
@@ -360,7 +360,7 @@ static void test_what_is_looked_up_of_a_request(void **state)
     copies_close(&c);
 }
 
-static void test_without_a_cache_the_queue_alone_counts(void **state)
+static void test_without_a_cache_only_the_queue_counts(void **state)
 {
     (void)state;
     struct copies c;
@@ -401,17 +401,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_least_work_is_chosen),
-        cmocka_unit_test(test_equals_take_turns),
+        cmocka_unit_test(test_ties_are_broken_round_robin),
         cmocka_unit_test(test_a_closed_copy_is_chosen_last),
-        cmocka_unit_test(test_the_table_has_what_was_put),
-        cmocka_unit_test(test_a_full_line_forgets),
+        cmocka_unit_test(test_the_table_finds_keys_that_were_put),
+        cmocka_unit_test(test_a_full_line_replaces_keys),
         cmocka_unit_test(test_a_thread_reads_while_the_engine_writes),
-        cmocka_unit_test(test_a_prompt_goes_where_its_beginning_is),
-        cmocka_unit_test(test_all_threads_take_the_same_turns),
+        cmocka_unit_test(test_a_prompt_is_sent_to_the_copy_that_cached_it),
+        cmocka_unit_test(test_ports_share_the_route_number),
         cmocka_unit_test(test_all_prompts_of_a_request_count),
         cmocka_unit_test(test_blocks_count_up_to_a_gap),
-        cmocka_unit_test(test_what_is_looked_up_of_a_request),
-        cmocka_unit_test(test_without_a_cache_the_queue_alone_counts),
+        cmocka_unit_test(test_lookups_per_request_are_limited),
+        cmocka_unit_test(test_without_a_cache_only_the_queue_counts),
         cmocka_unit_test(test_a_failed_copy_is_not_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

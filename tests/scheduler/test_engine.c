@@ -33,7 +33,7 @@ static uint32_t run_until_last(struct rig *rig, struct request *request, enum fi
     return 0;
 }
 
-static void test_lengths_and_contexts_end(void **state)
+static void test_max_tokens_and_the_context_end_a_choice(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -228,7 +228,7 @@ static bool readable(const struct waker *waker)
     return poll(&one, 1, 0) == 1;
 }
 
-static void test_a_stopped_reader_is_paused_alone(void **state)
+static void test_only_the_stopped_reader_is_paused(void **state)
 {
     (void)state;
     struct rig rig;
@@ -272,7 +272,7 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
 }
 
 // The 60 s of a slow reader start with the first unread event, not with the submit.
-static void test_a_reader_that_had_taken_all_is_not_slow(void **state)
+static void test_a_reader_is_slow_from_its_first_unread_event(void **state)
 {
     (void)state;
     struct rig rig;
@@ -301,7 +301,7 @@ static void test_a_reader_that_had_taken_all_is_not_slow(void **state)
 }
 
 // With a reader that reads one event at a time, the two choices get the free entry round-robin.
-static void test_scarce_credit_goes_round(void **state)
+static void test_a_free_entry_is_given_round_robin(void **state)
 {
     (void)state;
     struct rig rig;
@@ -340,7 +340,7 @@ static void read_slowly(struct rig *rig, struct request *r, uint32_t count)
 // A sequence loses its blocks while its reader is slow. It restarts when half a ring of entries is
 // free, not for one entry, although it is the oldest: otherwise each token read would cost a
 // prefill, and would cost the younger sequence its blocks.
-static void test_a_trickling_reader_costs_no_prefills(void **state)
+static void test_a_slow_reader_costs_no_prefill_per_token(void **state)
 {
     (void)state;
     struct rig rig;
@@ -505,7 +505,7 @@ static void test_a_lost_device_ends_everything(void **state)
 
 // The engine may pop the notice of a cancel before it pops the request itself (submitted and
 // cancelled between two reads of the engine). Its intake then finds the cancel flag set.
-static void test_a_cancel_told_too_early_is_seen(void **state)
+static void test_a_cancel_before_the_intake_is_seen(void **state)
 {
     (void)state;
     struct rig rig;
@@ -525,7 +525,7 @@ static void test_a_cancel_told_too_early_is_seen(void **state)
 
 // A notice of a cancel makes the engine read the flag of its request only. The flag of another
 // request whose notice has not arrived is not read.
-static void test_a_cancel_touches_its_request_alone(void **state)
+static void test_a_cancel_touches_only_its_request(void **state)
 {
     (void)state;
     struct rig rig;
@@ -549,7 +549,7 @@ static void test_a_cancel_touches_its_request_alone(void **state)
 
 // A notice may be popped after its request has ended, when no request or the next one has its table
 // entry. It does not cancel the next request.
-static void test_a_late_notice_cancels_nobody(void **state)
+static void test_a_late_notice_cancels_no_request(void **state)
 {
     (void)state;
     struct rig rig;
@@ -603,7 +603,7 @@ static void test_penalty_rows_are_shared(void **state)
     }
 }
 
-static void test_stopping_finishes_the_live(void **state)
+static void test_stopping_finishes_live_requests(void **state)
 {
     (void)state;
     struct rig rig;
@@ -734,24 +734,24 @@ static void test_sampling_reaches_the_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths_and_contexts_end),
+        cmocka_unit_test(test_max_tokens_and_the_context_end_a_choice),
         cmocka_unit_test(test_any_of_many_stop_ids_ends),
         cmocka_unit_test(test_admission_is_counted),
         cmocka_unit_test(test_results_are_admitted_by_bytes),
         cmocka_unit_test(test_a_refusal_counts_nothing),
-        cmocka_unit_test(test_a_stopped_reader_is_paused_alone),
-        cmocka_unit_test(test_a_reader_that_had_taken_all_is_not_slow),
-        cmocka_unit_test(test_scarce_credit_goes_round),
-        cmocka_unit_test(test_a_trickling_reader_costs_no_prefills),
+        cmocka_unit_test(test_only_the_stopped_reader_is_paused),
+        cmocka_unit_test(test_a_reader_is_slow_from_its_first_unread_event),
+        cmocka_unit_test(test_a_free_entry_is_given_round_robin),
+        cmocka_unit_test(test_a_slow_reader_costs_no_prefill_per_token),
         cmocka_unit_test(test_submit_and_cancel_wake_the_engine),
         cmocka_unit_test(test_a_queued_request_times_out),
         cmocka_unit_test(test_a_fault_ends_everything),
         cmocka_unit_test(test_a_lost_device_ends_everything),
-        cmocka_unit_test(test_a_cancel_told_too_early_is_seen),
-        cmocka_unit_test(test_a_cancel_touches_its_request_alone),
-        cmocka_unit_test(test_a_late_notice_cancels_nobody),
+        cmocka_unit_test(test_a_cancel_before_the_intake_is_seen),
+        cmocka_unit_test(test_a_cancel_touches_only_its_request),
+        cmocka_unit_test(test_a_late_notice_cancels_no_request),
         cmocka_unit_test(test_penalty_rows_are_shared),
-        cmocka_unit_test(test_stopping_finishes_the_live),
+        cmocka_unit_test(test_stopping_finishes_live_requests),
         cmocka_unit_test(test_wakes_are_coalesced),
         cmocka_unit_test(test_steps_are_counted_by_size),
         cmocka_unit_test(test_sampling_reaches_the_device),

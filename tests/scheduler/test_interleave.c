@@ -552,7 +552,7 @@ static void test_nothing_is_lost(void **state)
     }
 }
 
-static void test_planted_faults_are_found(void **state)
+static void test_faults_are_found(void **state)
 {
     (void)state;
     static _Alignas(CACHE_LINE) struct search s;
@@ -568,7 +568,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_lost),
-        cmocka_unit_test(test_planted_faults_are_found),
+        cmocka_unit_test(test_faults_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

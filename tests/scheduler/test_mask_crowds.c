@@ -159,7 +159,7 @@ static uint32_t postponed_now(const struct crowd *c)
 
 // Postponed rows hold no sampling records: even more of them than a step has do not delay the first
 // token of a new request.
-static void test_postponed_rows_keep_nobody_from_starting(void **state)
+static void test_postponed_rows_do_not_delay_new_requests(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -192,7 +192,7 @@ static const struct launch *launch_of_round(const struct engine *e)
 }
 
 // Among the rows of a key, the one postponed most often is first.
-static void test_who_was_postponed_most_is_first(void **state)
+static void test_the_most_postponed_row_is_first(void **state)
 {
     (void)state;
     struct crowd c;
@@ -215,7 +215,7 @@ static void test_who_was_postponed_most_is_first(void **state)
 
 // A postponed row computes the last token of its block again. Other requests share the block
 // without waiting for that.
-static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
+static void test_no_request_waits_for_the_block_of_a_postponed_row(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -297,7 +297,7 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap,
 // Keys share the work of masks round-robin. A key that needs little gets all of it; a key that
 // needs as much as the others gets a share, even if its masks used more work before the others
 // arrived.
-static void test_keys_take_turns_at_their_masks(void **state)
+static void test_keys_share_the_work_of_masks(void **state)
 {
     (void)state;
     for (uint32_t which = 0; which < 8; which++) {
@@ -310,7 +310,7 @@ static void test_keys_take_turns_at_their_masks(void **state)
 
 // Among many keys with expensive masks, whose rows all use their private allowance in each step, a
 // key that needs little does not wait for all the others after each of its masks.
-static void test_who_asks_for_little_goes_first_among_many_keys(void **state)
+static void test_a_cheap_key_is_first_among_many(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++)
@@ -337,7 +337,7 @@ static void step_in_order(struct rig *rig)
 
 // Requests of one key share masks round-robin: a request with one choice does not wait for all
 // choices of the others each time.
-static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
+static void test_requests_of_a_key_share_the_work_of_masks(void **state)
 {
     (void)state;
     struct crowd c;
@@ -374,7 +374,7 @@ static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
 
 // The choices of a request have the same owner in their mask cache; another request has another
 // owner.
-static void test_choices_of_a_request_are_no_crowd(void **state)
+static void test_choices_of_a_request_have_one_owner(void **state)
 {
     (void)state;
     struct rig rig;
@@ -407,7 +407,7 @@ static void test_choices_of_a_request_are_no_crowd(void **state)
 
 // Masks are shared round-robin by request, not by row: a request with one choice gets as many as a
 // request with seven.
-static void test_one_choice_has_as_many_turns_as_seven(void **state)
+static void test_one_choice_gets_as_many_masks_as_seven(void **state)
 {
     (void)state;
     struct crowd c;
@@ -435,7 +435,7 @@ static void test_one_choice_has_as_many_turns_as_seven(void **state)
 }
 
 // The first mask job of each step belongs to another row.
-static void test_rows_take_turns_at_their_masks(void **state)
+static void test_the_first_row_rotates(void **state)
 {
     (void)state;
     struct rig rig;
@@ -479,7 +479,7 @@ static struct grammar *cheap_or_dear(void)
 
 // A row with expensive masks does not wait without bound for rows of its request that need no work,
 // while other requests of the key have expensive masks in every step.
-static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
+static void test_cheap_rows_do_not_delay_an_expensive_one(void **state)
 {
     (void)state;
     enum { OTHERS = 4 };
@@ -535,16 +535,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_postponed_row_has_the_same_token),
-        cmocka_unit_test(test_postponed_rows_keep_nobody_from_starting),
-        cmocka_unit_test(test_who_was_postponed_most_is_first),
-        cmocka_unit_test(test_nobody_waits_for_the_block_of_a_postponed_row),
-        cmocka_unit_test(test_keys_take_turns_at_their_masks),
-        cmocka_unit_test(test_who_asks_for_little_goes_first_among_many_keys),
-        cmocka_unit_test(test_requests_of_a_key_take_turns_at_their_masks),
-        cmocka_unit_test(test_cheap_rows_do_not_take_the_turn_of_their_request),
-        cmocka_unit_test(test_choices_of_a_request_are_no_crowd),
-        cmocka_unit_test(test_one_choice_has_as_many_turns_as_seven),
-        cmocka_unit_test(test_rows_take_turns_at_their_masks),
+        cmocka_unit_test(test_postponed_rows_do_not_delay_new_requests),
+        cmocka_unit_test(test_the_most_postponed_row_is_first),
+        cmocka_unit_test(test_no_request_waits_for_the_block_of_a_postponed_row),
+        cmocka_unit_test(test_keys_share_the_work_of_masks),
+        cmocka_unit_test(test_a_cheap_key_is_first_among_many),
+        cmocka_unit_test(test_requests_of_a_key_share_the_work_of_masks),
+        cmocka_unit_test(test_cheap_rows_do_not_delay_an_expensive_one),
+        cmocka_unit_test(test_choices_of_a_request_have_one_owner),
+        cmocka_unit_test(test_one_choice_gets_as_many_masks_as_seven),
+        cmocka_unit_test(test_the_first_row_rotates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

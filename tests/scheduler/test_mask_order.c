@@ -60,7 +60,7 @@ static struct mask_key *little(struct turns_rig *rig)
     return rig->keys[0].key_id == LITTLE ? &rig->keys[0] : &rig->keys[1];
 }
 
-static void test_who_waited_and_left_has_saved_nothing(void **state)
+static void test_an_absent_key_saves_no_share(void **state)
 {
     (void)state;
     for (uint32_t away = 0; away < STEPS; away += STEPS - 1) {
@@ -112,7 +112,7 @@ static void keys_apart(struct turns_rig *rig)
 
 // The table has as many entries as a step has rows. A new key replaces the key that was absent
 // longest, at any index, and inherits nothing from it.
-static void test_the_oldest_key_gives_way(void **state)
+static void test_the_longest_absent_key_is_replaced(void **state)
 {
     (void)state;
     static const char *const others[] = {"123", "023", "013", "012"};
@@ -136,7 +136,7 @@ static void test_the_oldest_key_gives_way(void **state)
 }
 
 // A key keeps its unused share from one step with masks to the next only while a row of it waits.
-static void test_only_who_waits_keeps_its_place(void **state)
+static void test_only_a_waiting_key_keeps_its_share(void **state)
 {
     (void)state;
     for (uint32_t waits = 0; waits < 4; waits++) { // bit 0: its first row waits; bit 1: its second
@@ -163,7 +163,7 @@ static void test_only_who_waits_keeps_its_place(void **state)
     }
 }
 
-static void test_who_takes_nothing_moves_no_clock(void **state)
+static void test_a_key_without_work_does_not_advance_the_clock(void **state)
 {
     (void)state;
     struct turns_rig rig;
@@ -209,10 +209,10 @@ static void test_rows_of_a_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_waited_and_left_has_saved_nothing),
-        cmocka_unit_test(test_the_oldest_key_gives_way),
-        cmocka_unit_test(test_only_who_waits_keeps_its_place),
-        cmocka_unit_test(test_who_takes_nothing_moves_no_clock),
+        cmocka_unit_test(test_an_absent_key_saves_no_share),
+        cmocka_unit_test(test_the_longest_absent_key_is_replaced),
+        cmocka_unit_test(test_only_a_waiting_key_keeps_its_share),
+        cmocka_unit_test(test_a_key_without_work_does_not_advance_the_clock),
         cmocka_unit_test(test_rows_of_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

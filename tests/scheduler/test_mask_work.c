@@ -73,7 +73,7 @@ static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
 
 // If matchers use all caches of the table, a sequence with another grammar is crowded out. When
 // they end, it gets a cache.
-static void test_a_table_of_caches_is_full(void **state)
+static void test_a_full_table_of_caches(void **state)
 {
     (void)state;
     struct alone a;
@@ -102,7 +102,7 @@ static void test_a_table_of_caches_is_full(void **state)
 }
 
 // If large caches use the memory, a further grammar gets a small cache.
-static void test_a_cache_beside_large_ones_is_small(void **state)
+static void test_a_cache_next_to_large_ones_is_small(void **state)
 {
     (void)state;
     struct alone a;
@@ -364,7 +364,7 @@ static void test_a_step_destroys_no_cache(void **state)
 }
 
 // An unused cache is destroyed after MASK_IDLE_NS, however small its grammar is.
-static void test_an_idle_cache_gives_way(void **state)
+static void test_an_idle_cache_is_destroyed(void **state)
 {
     (void)state;
     struct alone a;
@@ -407,7 +407,7 @@ static struct grammar *letters(void)
 
 // A row can use its private allowance even if no shared work is left: enough for a token that leads
 // to a new state whose mask is known.
-static void test_a_row_has_work_of_its_own(void **state)
+static void test_a_row_has_a_private_allowance(void **state)
 {
     (void)state;
     struct grammar *g = letters(), *other = letters();
@@ -437,7 +437,7 @@ static void test_a_row_has_work_of_its_own(void **state)
 
 // The private allowance does not start a walk over the vocabulary: a step makes the walks that the
 // shared work pays, and one more.
-static void test_who_has_no_share_begins_no_walk(void **state)
+static void test_the_private_allowance_starts_no_walk(void **state)
 {
     (void)state;
     struct alone a, free;
@@ -550,7 +550,7 @@ static void test_rules_follow_the_answer(void **state)
 
 // `spent` reports the shared work of a row, whether or not its mask was made. It excludes the
 // private allowance, even if the last piece of work exceeded that.
-static void test_what_a_mask_takes_is_counted(void **state)
+static void test_shared_work_is_counted(void **state)
 {
     (void)state;
     struct alone a;
@@ -578,7 +578,7 @@ static void test_what_a_mask_takes_is_counted(void **state)
 
 // A sampled token whose state was evicted and cannot be rebuilt in this step is accepted in the
 // next step.
-static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
+static void test_a_postponed_token_is_kept(void **state)
 {
     (void)state;
     struct alone a;
@@ -611,7 +611,7 @@ static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
 }
 
 // If a token that its mask allowed is not accepted, a limit was reached: MASK_OVER.
-static void test_a_token_that_is_not_taken_is_over(void **state)
+static void test_a_refused_token_is_over(void **state)
 {
     (void)state;
     struct alone a;
@@ -663,7 +663,7 @@ static enum mask_verdict nested_verdict(struct alone *a, uint32_t seats)
 // An answer that finds no memory is MASK_OVER if only its own request uses the cache. It is
 // MASK_CROWDED if the cache is small because others had the memory, or if answers of other requests
 // are in it.
-static void test_who_finds_no_memory_is_told_why(void **state)
+static void test_verdicts_without_memory(void **state)
 {
     (void)state;
     struct grammar *g = nested();
@@ -719,7 +719,7 @@ static void test_caches_are_destroyed_while_nothing_waits(void **state)
     grammar_unref(other);
 }
 
-static void test_jobs_that_nobody_did_give_their_counts_back(void **state)
+static void test_jobs_not_done_release_their_references(void **state)
 {
     (void)state;
     static const int32_t allowed[] = {1};
@@ -743,23 +743,23 @@ static void test_jobs_that_nobody_did_give_their_counts_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_table_of_caches_is_full),
-        cmocka_unit_test(test_a_cache_beside_large_ones_is_small),
+        cmocka_unit_test(test_a_full_table_of_caches),
+        cmocka_unit_test(test_a_cache_next_to_large_ones_is_small),
         cmocka_unit_test(test_the_work_of_a_step_is_bounded),
         cmocka_unit_test(test_a_row_that_needs_too_much_is_over),
         cmocka_unit_test(test_new_caches_are_postponed),
         cmocka_unit_test(test_a_step_destroys_no_cache),
-        cmocka_unit_test(test_an_idle_cache_gives_way),
-        cmocka_unit_test(test_a_row_has_work_of_its_own),
-        cmocka_unit_test(test_who_has_no_share_begins_no_walk),
+        cmocka_unit_test(test_an_idle_cache_is_destroyed),
+        cmocka_unit_test(test_a_row_has_a_private_allowance),
+        cmocka_unit_test(test_the_private_allowance_starts_no_walk),
         cmocka_unit_test(test_rules_that_leave_nothing_need_no_second_mask),
         cmocka_unit_test(test_rules_follow_the_answer),
-        cmocka_unit_test(test_what_a_mask_takes_is_counted),
-        cmocka_unit_test(test_a_token_that_is_not_taken_is_over),
-        cmocka_unit_test(test_who_finds_no_memory_is_told_why),
-        cmocka_unit_test(test_a_token_that_is_not_taken_yet_is_kept),
+        cmocka_unit_test(test_shared_work_is_counted),
+        cmocka_unit_test(test_a_refused_token_is_over),
+        cmocka_unit_test(test_verdicts_without_memory),
+        cmocka_unit_test(test_a_postponed_token_is_kept),
         cmocka_unit_test(test_caches_are_destroyed_while_nothing_waits),
-        cmocka_unit_test(test_jobs_that_nobody_did_give_their_counts_back),
+        cmocka_unit_test(test_jobs_not_done_release_their_references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void answered(struct rig *rig, struct grammar *g, struct got *got)
 }
 
 // The memory that idle caches may keep is the engine's option.
-static void test_an_engine_has_its_part_of_idle_grammars(void **state)
+static void test_memory_of_idle_grammars_is_an_option(void **state)
 {
     (void)state;
     for (int part = 0; part < 2; part++) {
@@ -69,7 +69,7 @@ static void test_an_admitted_request_holds_its_grammar(void **state)
 }
 
 // The end of the grammar ends the answer, whatever else the request specifies.
-static void test_an_answer_is_of_its_grammar(void **state)
+static void test_answers_match_their_grammar(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -104,7 +104,7 @@ static void test_an_answer_is_of_its_grammar(void **state)
 }
 
 // If a grammar requires a stop id before min_tokens, the answer continues after it.
-static void test_a_stop_id_of_a_grammar_waits_for_the_least_tokens(void **state)
+static void test_a_stop_id_of_a_grammar_waits_for_min_tokens(void **state)
 {
     (void)state;
     static const int32_t stop = 'c' - 'a';
@@ -181,7 +181,7 @@ static void test_a_choice_without_a_cache_is_crowded_out(void **state)
 
 // The grammar needs 'w' and then a digit, which no token has. That choice fails, and the others
 // continue.
-static void test_a_stuck_choice_fails_alone(void **state)
+static void test_only_the_stuck_choice_fails(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -447,7 +447,7 @@ static void test_free_choices_do_not_change(void **state)
 }
 
 // Caches of unused grammars are evicted; the table's size is never exceeded.
-static void test_caches_of_old_grammars_give_way(void **state)
+static void test_caches_of_unused_grammars_are_evicted(void **state)
 {
     (void)state;
     struct rig rig;
@@ -469,7 +469,7 @@ static void test_caches_of_old_grammars_give_way(void **state)
 }
 
 // The device fails while a step is launched and not sampled. The device slot is released.
-static void test_a_fault_between_launch_and_sample_gives_the_turn_back(void **state)
+static void test_a_fault_between_launch_and_sample_releases_the_slot(void **state)
 {
     (void)state;
     struct rig rig;
@@ -492,12 +492,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_admitted_request_holds_its_grammar),
-        cmocka_unit_test(test_an_engine_has_its_part_of_idle_grammars),
-        cmocka_unit_test(test_an_answer_is_of_its_grammar),
-        cmocka_unit_test(test_a_stop_id_of_a_grammar_waits_for_the_least_tokens),
+        cmocka_unit_test(test_memory_of_idle_grammars_is_an_option),
+        cmocka_unit_test(test_answers_match_their_grammar),
+        cmocka_unit_test(test_a_stop_id_of_a_grammar_waits_for_min_tokens),
         cmocka_unit_test(test_a_mask_that_costs_too_much_ends_its_choice),
         cmocka_unit_test(test_a_choice_without_a_cache_is_crowded_out),
-        cmocka_unit_test(test_a_stuck_choice_fails_alone),
+        cmocka_unit_test(test_only_the_stuck_choice_fails),
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),
         cmocka_unit_test(test_rules_hold_with_and_without_a_grammar),
@@ -505,8 +505,8 @@ int main(void)
         cmocka_unit_test(test_a_budget_may_close_with_an_end),
         cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
-        cmocka_unit_test(test_caches_of_old_grammars_give_way),
-        cmocka_unit_test(test_a_fault_between_launch_and_sample_gives_the_turn_back),
+        cmocka_unit_test(test_caches_of_unused_grammars_are_evicted),
+        cmocka_unit_test(test_a_fault_between_launch_and_sample_releases_the_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

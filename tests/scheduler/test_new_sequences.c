@@ -66,7 +66,7 @@ static void assert_history(const struct rig *rig, const struct batch_new_sequenc
 
 // Each kind of penalty, positive or negative, needs a history. Histories are consecutive, although
 // a sequence without penalties is between them.
-static void test_histories_stand_one_behind_the_other(void **state)
+static void test_histories_are_consecutive(void **state)
 {
     (void)state;
     static const struct sampling kinds[][2] = {
@@ -134,7 +134,7 @@ static void rig_of_room(struct rig *rig)
 
 // Prompts with penalties wait if the histories of a step would exceed history_max by one token. A
 // prompt without penalties does not wait.
-static void test_prompts_wait_for_room_of_histories(void **state)
+static void test_prompts_wait_for_history_space(void **state)
 {
     (void)state;
     static const struct sampling sampling = {.repetition = 1.5f}, plain = {.repetition = 1.0f};
@@ -203,7 +203,7 @@ static void test_answers_count_as_histories(void **state)
     }
 }
 
-static void test_biases_stand_one_behind_the_other(void **state)
+static void test_biases_are_consecutive(void **state)
 {
     (void)state;
     static const struct token_bias biases[] = {{5, 0.5f}, {6, -1.0f}, {9, 2.0f}};
@@ -285,12 +285,12 @@ static void test_ids_that_the_device_tests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_histories_stand_one_behind_the_other),
+        cmocka_unit_test(test_histories_are_consecutive),
         cmocka_unit_test(test_a_resumed_history_has_the_answer),
-        cmocka_unit_test(test_prompts_wait_for_room_of_histories),
+        cmocka_unit_test(test_prompts_wait_for_history_space),
         cmocka_unit_test(test_each_choice_counts_with_its_prompt),
         cmocka_unit_test(test_answers_count_as_histories),
-        cmocka_unit_test(test_biases_stand_one_behind_the_other),
+        cmocka_unit_test(test_biases_are_consecutive),
         cmocka_unit_test(test_ids_that_the_device_tests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,7 +188,7 @@ static void test_tokens_follow_the_measured_time(void **state)
     assert_memory_equal(&p, &before, sizeof p);
 }
 
-static void test_a_slow_prompt_has_some_tokens_all_the_same(void **state)
+static void test_a_slow_prompt_gets_the_minimum(void **state)
 {
     (void)state;
     struct pace p;
@@ -204,7 +204,7 @@ static void test_a_slow_prompt_has_some_tokens_all_the_same(void **state)
 }
 
 // A step takes 100 ns for decodes and 2 ns per prompt token; some steps exceed their target.
-static void test_chunks_shrink_where_steps_overrun_and_grow_again(void **state)
+static void test_chunks_shrink_if_steps_overrun_and_grow_again(void **state)
 {
     (void)state;
     struct pace p;
@@ -273,8 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_follow_the_measured_time),
-        cmocka_unit_test(test_chunks_shrink_where_steps_overrun_and_grow_again),
-        cmocka_unit_test(test_a_slow_prompt_has_some_tokens_all_the_same),
+        cmocka_unit_test(test_chunks_shrink_if_steps_overrun_and_grow_again),
+        cmocka_unit_test(test_a_slow_prompt_gets_the_minimum),
         cmocka_unit_test(test_only_decodes_bound_a_step),
         cmocka_unit_test(test_tokens_come_evenly),
         cmocka_unit_test(test_a_pause_is_not_measured),

@@ -98,7 +98,7 @@ static void test_a_request_waits_for_no_stalled_reader(void **state)
 
 // A parked sequence resumes once half its ring is free. Until then its limit of 60 s without a read
 // keeps running.
-static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
+static void test_a_parked_sequence_resumes_or_is_cancelled(void **state)
 {
     (void)state;
     struct rig rig;
@@ -133,7 +133,7 @@ static void test_a_parked_reader_comes_back_or_is_given_up(void **state)
 }
 
 // A parked sequence whose reader has caught up waits to resume. It is not cancelled as slow.
-static void test_one_that_comes_back_is_not_slow(void **state)
+static void test_a_resuming_sequence_is_not_slow(void **state)
 {
     (void)state;
     struct rig rig;
@@ -160,7 +160,7 @@ static void test_one_that_comes_back_is_not_slow(void **state)
 
 // The tokens of parked sequences are limited by max-queued-tokens. Beyond that, only the sequence
 // that was parked first is cancelled.
-static void test_what_is_kept_is_bounded(void **state)
+static void test_parked_tokens_are_limited(void **state)
 {
     (void)state;
     enum { STALLED = 12 };
@@ -184,7 +184,7 @@ static void test_what_is_kept_is_bounded(void **state)
 
 // Beyond that limit a request whose reader is still slow is cancelled, even if one that is about to
 // resume was parked earlier.
-static void test_one_that_comes_back_is_kept(void **state)
+static void test_a_resuming_sequence_is_kept(void **state)
 {
     (void)state;
     struct rig rig;
@@ -210,7 +210,7 @@ static void test_one_that_comes_back_is_kept(void **state)
     rig_close(&rig);
 }
 
-static void test_penalty_rows_are_given_up_too(void **state)
+static void test_parking_releases_penalty_rows(void **state)
 {
     (void)state;
     struct rig rig;
@@ -232,7 +232,7 @@ static void test_penalty_rows_are_given_up_too(void **state)
 
 // While a long prompt uses all tokens of a step, a waiting prompt too long to start early does not
 // make a slow reader's sequence lose its slot or penalty row.
-static void test_no_place_is_made_for_one_that_is_not_drawn(void **state)
+static void test_no_slot_is_freed_for_a_request_that_cannot_start(void **state)
 {
     (void)state;
     for (uint32_t rows = 0; rows <= 1; rows++) {
@@ -266,7 +266,7 @@ static void test_no_place_is_made_for_one_that_is_not_drawn(void **state)
 }
 
 // If a step has no sampling record left, no sequence is parked for a request that could not start.
-static void test_no_place_is_made_in_a_full_step(void **state)
+static void test_no_slot_is_freed_in_a_full_step(void **state)
 {
     (void)state;
     struct rig rig;
@@ -289,7 +289,7 @@ static void test_no_place_is_made_in_a_full_step(void **state)
 }
 
 // Choices of a request whose reader reads nothing: each gets a slot, and none keeps it for long.
-static void test_choices_without_credit_hold_no_place(void **state)
+static void test_choices_without_credit_hold_no_slot(void **state)
 {
     (void)state;
     struct rig rig;
@@ -305,7 +305,7 @@ static void test_choices_without_credit_hold_no_place(void **state)
 
 // Two slow readers share a slot, and both read after a plan found no ring credit for either.
 // Neither is scheduled twice in that plan.
-static void test_a_place_changes_hands_once_a_plan(void **state)
+static void test_a_slot_changes_owner_once_per_plan(void **state)
 {
     (void)state;
     struct rig rig;
@@ -334,7 +334,7 @@ static void test_a_place_changes_hands_once_a_plan(void **state)
 
 // The reader of a parked sequence reads after the plan saw its ring full. The plan counts its
 // credit again and schedules it.
-static void test_credit_is_counted_when_a_sequence_is_drawn(void **state)
+static void test_credit_is_counted_when_a_sequence_is_scheduled(void **state)
 {
     (void)state;
     struct rig rig;
@@ -362,7 +362,7 @@ static void test_credit_is_counted_when_a_sequence_is_drawn(void **state)
 }
 
 // Choices that one plan schedules share the free ring entries; each entry is granted once.
-static void test_drawn_choices_share_one_credit(void **state)
+static void test_scheduled_choices_share_one_credit(void **state)
 {
     (void)state;
     struct rig rig;
@@ -385,7 +385,7 @@ static void test_drawn_choices_share_one_credit(void **state)
 
 // A parked choice is to resume, but its siblings used the free entries. The choices that stay
 // parked count as slow again.
-static void test_what_finds_no_room_stays_parked(void **state)
+static void test_sequences_without_credit_stay_parked(void **state)
 {
     (void)state;
     struct rig rig;
@@ -412,7 +412,7 @@ static void test_what_finds_no_room_stays_parked(void **state)
 }
 
 // The sequence that has been paused longest is preempted, neither the oldest nor the youngest.
-static void test_the_one_paused_longest_gives_way(void **state)
+static void test_the_longest_paused_sequence_is_preempted(void **state)
 {
     (void)state;
     struct rig rig;
@@ -444,19 +444,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_request_waits_for_no_stalled_reader),
-        cmocka_unit_test(test_a_parked_reader_comes_back_or_is_given_up),
-        cmocka_unit_test(test_one_that_comes_back_is_not_slow),
-        cmocka_unit_test(test_what_is_kept_is_bounded),
-        cmocka_unit_test(test_one_that_comes_back_is_kept),
-        cmocka_unit_test(test_penalty_rows_are_given_up_too),
-        cmocka_unit_test(test_no_place_is_made_for_one_that_is_not_drawn),
-        cmocka_unit_test(test_no_place_is_made_in_a_full_step),
-        cmocka_unit_test(test_choices_without_credit_hold_no_place),
-        cmocka_unit_test(test_a_place_changes_hands_once_a_plan),
-        cmocka_unit_test(test_credit_is_counted_when_a_sequence_is_drawn),
-        cmocka_unit_test(test_drawn_choices_share_one_credit),
-        cmocka_unit_test(test_what_finds_no_room_stays_parked),
-        cmocka_unit_test(test_the_one_paused_longest_gives_way),
+        cmocka_unit_test(test_a_parked_sequence_resumes_or_is_cancelled),
+        cmocka_unit_test(test_a_resuming_sequence_is_not_slow),
+        cmocka_unit_test(test_parked_tokens_are_limited),
+        cmocka_unit_test(test_a_resuming_sequence_is_kept),
+        cmocka_unit_test(test_parking_releases_penalty_rows),
+        cmocka_unit_test(test_no_slot_is_freed_for_a_request_that_cannot_start),
+        cmocka_unit_test(test_no_slot_is_freed_in_a_full_step),
+        cmocka_unit_test(test_choices_without_credit_hold_no_slot),
+        cmocka_unit_test(test_a_slot_changes_owner_once_per_plan),
+        cmocka_unit_test(test_credit_is_counted_when_a_sequence_is_scheduled),
+        cmocka_unit_test(test_scheduled_choices_share_one_credit),
+        cmocka_unit_test(test_sequences_without_credit_stay_parked),
+        cmocka_unit_test(test_the_longest_paused_sequence_is_preempted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static void ready_note(void *context, void *owner, struct request *request)
     *ready = (struct ready){ready->calls + 1, owner, request};
 }
 
-static void test_a_request_tells_who_and_when(void **state)
+static void test_a_request_reports_owner_and_times(void **state)
 {
     (void)state;
     struct rig rig;
@@ -253,7 +253,7 @@ static void *greedy(void *context) // requests more than there is, repeatedly
 }
 
 // A request that fits is admitted while larger requests of another thread are refused.
-static void test_a_refused_request_costs_no_other_its_room(void **state)
+static void test_a_refused_request_does_not_affect_others(void **state)
 {
     (void)state;
     static struct admission_gate gate = {.limits = {.requests = 2, .tokens = 100, .bytes = 100},
@@ -403,8 +403,8 @@ int main(void)
         cmocka_unit_test(test_rings_hold_four_events_a_choice),
         cmocka_unit_test(test_keys_of_one_bucket_are_kept_apart),
         cmocka_unit_test(test_all_of_many_choices_finish),
-        cmocka_unit_test(test_a_request_tells_who_and_when),
-        cmocka_unit_test(test_a_refused_request_costs_no_other_its_room),
+        cmocka_unit_test(test_a_request_reports_owner_and_times),
+        cmocka_unit_test(test_a_refused_request_does_not_affect_others),
         cmocka_unit_test(test_counters_and_gauges),
         cmocka_unit_test(test_mixed_steps_are_no_decodes),
         cmocka_unit_test(test_each_prompt_is_looked_up_once),

@@ -54,7 +54,7 @@ static struct request *embed(struct rig *rig, uint32_t inputs, uint32_t length, 
 
 // Each row of a pooling request contains the number of tokens its mean leaves out and whether its
 // vector is not normalised.
-static void test_rows_say_how_they_are_pooled(void **state)
+static void test_rows_contain_pooling_options(void **state)
 {
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
     static const uint32_t starts[] = {0, 5, 8};
@@ -116,7 +116,7 @@ static void test_decodes_come_first(void **state)
 
 // All rows except one decode in every step. The prompt finishes in as many steps as the rest of the
 // budget allows.
-static void test_a_prompt_goes_on_beside_full_rows(void **state)
+static void test_a_prompt_advances_next_to_full_rows(void **state)
 {
     (void)state;
     enum { ROWS = 2048, PROMPT = 2048 };
@@ -184,7 +184,7 @@ static void test_encoders_are_packed(void **state)
 
 // One slot, three keys: 40 requests of the first key, then 5 of the second and 1 of the third.
 // While all keys have work each gets every third start, in the order of submission within a key.
-static void test_draws_go_round_by_key(void **state)
+static void test_requests_start_round_robin_by_key(void **state)
 {
     (void)state;
     enum { FIRST = 40, SECOND = 5 };
@@ -274,7 +274,7 @@ static void test_choices_share_their_prompt(void **state)
 
 // Without a cache, the blocks of a single choice cannot match anything, so they are not entered in
 // the prefix table.
-static void test_a_lone_choice_without_a_cache_has_no_names(void **state)
+static void test_a_single_choice_without_a_cache_is_not_in_the_table(void **state)
 {
     (void)state;
     struct rig rig;
@@ -325,7 +325,7 @@ static void test_waiting_for_a_block_lets_others_start(void **state)
 }
 
 // A chunk may begin inside a block that it fills: that block is computed once as well.
-static void test_a_block_begun_before_is_computed_once(void **state)
+static void test_a_partly_filled_block_is_computed_once(void **state)
 {
     (void)state;
     struct rig rig;
@@ -388,7 +388,7 @@ static uint32_t embed_cached(struct rig *rig, uint32_t length, int32_t first)
 
 // If one block is missing, the last block of the older prompt is evicted, and the blocks before it
 // are still found.
-static void test_a_prompt_is_forgotten_from_its_end(void **state)
+static void test_a_prompt_is_evicted_from_its_end(void **state)
 {
     (void)state;
     struct rig rig;
@@ -462,7 +462,7 @@ static void test_without_a_cache_requests_share_nothing(void **state)
 }
 
 // Two sequences outgrow the pool of blocks: the younger is preempted, and the older never waits.
-static void test_the_youngest_gives_way(void **state)
+static void test_the_youngest_is_preempted(void **state)
 {
     (void)state;
     for (uint32_t flight = 0; flight <= 1; flight++) {
@@ -500,7 +500,7 @@ static void test_the_youngest_gives_way(void **state)
 
 // Blocks that the step in flight will release count as available, so one shortage preempts one
 // sequence.
-static void test_one_want_takes_one_victim(void **state)
+static void test_one_shortage_preempts_one_sequence(void **state)
 {
     (void)state;
     struct rig rig;
@@ -584,13 +584,14 @@ static void test_the_middle_keeps_its_blocks(void **state)
     uint32_t just_enough = 0;
     for (uint32_t moment = 0; moment < 64; moment++)
         just_enough += middle_keeps_its_blocks(moment);
-    assert_true(just_enough >= 16); // 16 steps per block; the middle one needs one in one of them
+    assert_true(just_enough >=
+                16); // 16 steps fill a block; the middle one needs one in one of them
 }
 
 // No block is reserved for a paused sequence that decodes, although it has none for its next token:
 // a prompt that fits exactly does not preempt it. The prompt starts from the second half of the
 // tokens, when all reservations are known.
-static void test_one_that_decodes_is_owed_nothing(void **state)
+static void test_no_block_is_reserved_for_a_paused_decode(void **state)
 {
     (void)state;
     struct rig rig;
@@ -619,24 +620,24 @@ static void test_one_that_decodes_is_owed_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_say_how_they_are_pooled),
+        cmocka_unit_test(test_rows_contain_pooling_options),
         cmocka_unit_test(test_decodes_come_first),
         cmocka_unit_test(test_encoders_are_packed),
-        cmocka_unit_test(test_a_prompt_goes_on_beside_full_rows),
-        cmocka_unit_test(test_draws_go_round_by_key),
+        cmocka_unit_test(test_a_prompt_advances_next_to_full_rows),
+        cmocka_unit_test(test_requests_start_round_robin_by_key),
         cmocka_unit_test(test_prefixes_are_computed_once),
         cmocka_unit_test(test_choices_share_their_prompt),
-        cmocka_unit_test(test_a_lone_choice_without_a_cache_has_no_names),
+        cmocka_unit_test(test_a_single_choice_without_a_cache_is_not_in_the_table),
         cmocka_unit_test(test_waiting_for_a_block_lets_others_start),
-        cmocka_unit_test(test_a_block_begun_before_is_computed_once),
+        cmocka_unit_test(test_a_partly_filled_block_is_computed_once),
         cmocka_unit_test(test_blocks_of_a_started_prompt_are_kept),
-        cmocka_unit_test(test_a_prompt_is_forgotten_from_its_end),
+        cmocka_unit_test(test_a_prompt_is_evicted_from_its_end),
         cmocka_unit_test(test_salts_keep_caches_apart),
         cmocka_unit_test(test_without_a_cache_requests_share_nothing),
-        cmocka_unit_test(test_the_youngest_gives_way),
-        cmocka_unit_test(test_one_want_takes_one_victim),
+        cmocka_unit_test(test_the_youngest_is_preempted),
+        cmocka_unit_test(test_one_shortage_preempts_one_sequence),
         cmocka_unit_test(test_the_middle_keeps_its_blocks),
-        cmocka_unit_test(test_one_that_decodes_is_owed_nothing),
+        cmocka_unit_test(test_no_block_is_reserved_for_a_paused_decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

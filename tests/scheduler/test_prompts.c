@@ -151,7 +151,7 @@ static void prompts_run(uint64_t seed)
     rig_close(&rig);
 }
 
-static void test_no_prompt_waits_twice_its_turn(void **state)
+static void test_no_prompt_waits_longer_than_twice_its_tokens(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++)
@@ -196,7 +196,7 @@ static void test_a_short_prompt_waits_for_no_long_one(void **state)
 }
 
 // A single prompt gets the entire step.
-static void test_a_prompt_alone_has_the_whole_step(void **state)
+static void test_a_single_prompt_gets_the_entire_step(void **state)
 {
     (void)state;
     struct rig rig;
@@ -213,7 +213,7 @@ static struct request *key_submit(struct rig *rig, uint32_t key, uint32_t length
 
 // A long prompt keeps its rank whatever else its key and other keys send: it waits for the prompts
 // that were there before it, one of which has started.
-static void test_short_ones_of_a_key_do_not_cost_it_its_turn(void **state)
+static void test_a_long_prompt_keeps_its_rank(void **state)
 {
     enum { LONG = 8192 };
     (void)state;
@@ -237,7 +237,7 @@ static void test_short_ones_of_a_key_do_not_cost_it_its_turn(void **state)
 }
 
 // Short prompts that overtake longer ones start round-robin by key.
-static void test_draws_ahead_go_round_by_key(void **state)
+static void test_short_prompts_overtake_round_robin_by_key(void **state)
 {
     enum { EACH = 20, KEYS = 3 };
     (void)state;
@@ -265,7 +265,7 @@ static void test_draws_ahead_go_round_by_key(void **state)
 
 // A search skips at most 256 longer prompts, here those of 16 keys. The next search continues where
 // it ended, even if that key is gone.
-static void test_a_search_goes_on_where_the_last_one_ended(void **state)
+static void test_a_search_continues_where_the_last_one_ended(void **state)
 {
     (void)state;
     struct rig rig;
@@ -292,12 +292,12 @@ int main(void)
     for (uint32_t i = 0; i < HUGE_PROMPT; i++)
         tokens_of_all[i] = (int32_t)(i % 999);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_prompt_waits_twice_its_turn),
+        cmocka_unit_test(test_no_prompt_waits_longer_than_twice_its_tokens),
         cmocka_unit_test(test_a_short_prompt_waits_for_no_long_one),
-        cmocka_unit_test(test_a_prompt_alone_has_the_whole_step),
-        cmocka_unit_test(test_short_ones_of_a_key_do_not_cost_it_its_turn),
-        cmocka_unit_test(test_draws_ahead_go_round_by_key),
-        cmocka_unit_test(test_a_search_goes_on_where_the_last_one_ended),
+        cmocka_unit_test(test_a_single_prompt_gets_the_entire_step),
+        cmocka_unit_test(test_a_long_prompt_keeps_its_rank),
+        cmocka_unit_test(test_short_prompts_overtake_round_robin_by_key),
+        cmocka_unit_test(test_a_search_continues_where_the_last_one_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static struct token_event first_event(struct rig *rig, struct request *r)
 
 // A token outside the vocabulary, no token, and logits that are not finite end the choice. Its
 // blocks stay cached only if the device reported that it sampled no token for the row.
-static void test_results_that_are_no_token(void **state)
+static void test_results_without_a_valid_token(void **state)
 {
     static const struct {
         struct sample_result result;
@@ -102,7 +102,7 @@ static void test_results_that_are_no_token(void **state)
 
 // The device reports as many alternatives as any row of the step needs; a request gets the number
 // it requested.
-static void test_alternatives_are_those_asked_for(void **state)
+static void test_alternatives_are_those_requested(void **state)
 {
     static const uint32_t cases[][3] = {{2, 5, 2}, {5, 5, 5}, {5, 3, 3}, {0, 4, 0}};
     (void)state;
@@ -174,7 +174,7 @@ static void test_a_part_of_a_prompt_has_no_result(void **state)
 
 // No id ends an answer before min_tokens, and each stop id does afterwards at any index of its
 // list.
-static void test_least_tokens_at_their_edge(void **state)
+static void test_min_tokens_at_their_limit(void **state)
 {
     (void)state;
     static const int32_t stops[] = {20, 21, 22};
@@ -306,11 +306,11 @@ static void test_no_row_of_many_inputs_is_after_a_cancel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results_that_are_no_token),
-        cmocka_unit_test(test_alternatives_are_those_asked_for),
+        cmocka_unit_test(test_results_without_a_valid_token),
+        cmocka_unit_test(test_alternatives_are_those_requested),
         cmocka_unit_test(test_each_value_of_a_vector_counts),
         cmocka_unit_test(test_a_part_of_a_prompt_has_no_result),
-        cmocka_unit_test(test_least_tokens_at_their_edge),
+        cmocka_unit_test(test_min_tokens_at_their_limit),
         cmocka_unit_test(test_rows_after_an_end_are_not_after_a_cancel),
         cmocka_unit_test(test_the_row_that_a_cancel_meets),
         cmocka_unit_test(test_no_row_of_many_inputs_is_after_a_cancel),
