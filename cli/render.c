@@ -71,8 +71,8 @@ static enum status prompt_render(const struct render_settings *s, const struct t
 {
     if (tokenizer)
         prompt_special_variables(variables, tokenizer);
-    struct chat_input in = {
-        .variables = variables, .trusted = prompt_trusted, .trusted_count = prompt_trusted_count};
+    struct chat_input in = {.variables = variables};
+    in.trusted = prompt_trusted(tokenizer, arena, &in.trusted_count);
     enum status status = now_read(s->now, &in.now, err);
     if (status == STATUS_OK)
         status = variables_complete(variables, err);

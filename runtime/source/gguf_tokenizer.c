@@ -274,7 +274,7 @@ static void pieces_rename(struct vocabulary_read *v)
 static enum status put_bert(struct vocabulary_read *v)
 {
     int32_t cls, sep, unknown;
-    bool lower;
+    bool lower, accents;
     pieces_rename(v);
     enum status status = id_get(&cls, v, KEY("cls_token_id"));
     if (status == STATUS_OK && cls < 0) // newer files use the key of other models
@@ -287,6 +287,8 @@ static enum status put_bert(struct vocabulary_read *v)
         status = id_get(&unknown, v, KEY("unknown_token_id"));
     if (status == STATUS_OK)
         status = gguf_flag(&lower, v->file, KEY("normalizer.lowercase"), true, v->err);
+    if (status == STATUS_OK)
+        status = gguf_flag(&accents, v->file, KEY("normalizer.strip_accents"), lower, v->err);
     if (status == STATUS_OK && (cls < 0 || sep < 0))
         status = error_set(v->err, STATUS_INVALID,
                            "%s: the keys tokenizer.ggml.cls_token_id and seperator_token_id are "
@@ -296,11 +298,11 @@ static enum status put_bert(struct vocabulary_read *v)
         return status;
     json_put_format(v->out,
                     "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
-                    "\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":%s},"
+                    "\"handle_chinese_chars\":true,\"strip_accents\":%s,\"lowercase\":%s},"
                     "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
                     "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
                     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[",
-                    lower ? "true" : "false");
+                    accents ? "true" : "false", lower ? "true" : "false");
     json_put_string(v->out, v->tokens[sep]);
     json_put_format(v->out, ",%d],\"cls\":[", sep);
     json_put_string(v->out, v->tokens[cls]);

@@ -1,27 +1,36 @@
 // Renders a conversation and encodes its segments; see prompt.h.
 #include "runtime/text/prompt.h"
 
-const char *const prompt_trusted[SPECIAL_COUNT] = {
-    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
-const uint32_t prompt_trusted_count = SPECIAL_COUNT;
+const char *const *prompt_trusted(const struct tokenizer *tokenizer, struct arena *arena,
+                                  uint32_t *count)
+{
+    uint32_t own = 0;
+    struct text text;
+    while (tokenizer && tokenizer_own_special(tokenizer, own, &text))
+        own++;
+    const char **names = arena_alloc(arena, (SPECIAL_COUNT + own) * sizeof *names);
+    *count = names ? SPECIAL_COUNT + own : 0;
+    for (uint32_t i = 0; i < *count; i++)
+        names[i] = i < SPECIAL_COUNT ? tokenizer_special_name((enum special_token)i)
+                                     : tokenizer_own_special(tokenizer, i - SPECIAL_COUNT, &text);
+    return names;
+}
+
+static void variable_add(json_t *variables, const char *name, struct text token)
+{
+    if (token.at && !json_object_get(variables, name))
+        json_object_set_new(variables, name, json_stringn(token.at, token.bytes));
+}
 
 void prompt_special_variables(json_t *variables, const struct tokenizer *tokenizer)
 {
-    for (int i = 0; i < SPECIAL_COUNT; i++) {
-        struct text token = tokenizer_special_text(tokenizer, (enum special_token)i);
-        const char *name = tokenizer_special_name((enum special_token)i);
-        if (token.at && !json_object_get(variables, name))
-            json_object_set_new(variables, name, json_stringn(token.at, token.bytes));
-    }
-}
-
-// Overwrites the trusted variables with the tokenizer's values. Values from a request
-// (chat_template_kwargs) must not remain, because they would become special tokens.
-static void trusted_variables(json_t *variables, const struct tokenizer *tokenizer)
-{
     for (int i = 0; i < SPECIAL_COUNT; i++)
-        json_object_del(variables, prompt_trusted[i]);
-    prompt_special_variables(variables, tokenizer);
+        variable_add(variables, tokenizer_special_name((enum special_token)i),
+                     tokenizer_special_text(tokenizer, (enum special_token)i));
+    struct text token;
+    const char *name;
+    for (uint32_t i = 0; (name = tokenizer_own_special(tokenizer, i, &token)) != NULL; i++)
+        variable_add(variables, name, token);
 }
 
 // Truncates text and segments before the last occurrence of `until`. Returns false if there is
@@ -50,12 +59,13 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
                           struct error *err)
 {
     *count = 0;
-    trusted_variables(args->variables, args->tokenizer);
-    struct chat_input in = {.variables = args->variables,
-                            .trusted = prompt_trusted,
-                            .trusted_count = prompt_trusted_count,
-                            .now = args->now,
-                            .slice = args->slice};
+    struct chat_input in = {.variables = args->variables, .now = args->now, .slice = args->slice};
+    in.trusted = prompt_trusted(args->tokenizer, args->arena, &in.trusted_count);
+    // Values from a request (chat_template_kwargs) must not remain, because they would become
+    // special tokens.
+    for (uint32_t i = 0; i < in.trusted_count; i++)
+        json_object_del(args->variables, in.trusted[i]);
+    prompt_special_variables(args->variables, args->tokenizer);
     struct chat_output rendered;
     enum status status = chat_render(args->chat, &in, args->arena, &rendered, err);
     if (status != STATUS_OK)

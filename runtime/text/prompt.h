@@ -6,13 +6,16 @@
 #include "runtime/text/chat.h"
 #include "runtime/text/tokenizer.h"
 
-// Sets bos_token, eos_token, unk_token, ... of the tokenizer in `variables` (an object), as
-// published templates expect them. Variables that exist already are kept.
+// Sets bos_token, eos_token, unk_token, ... and special tokens that the tokenizer names itself,
+// such as image_token, in `variables` (an object), as published templates expect them. Variables
+// that exist already are kept.
 void prompt_special_variables(json_t *variables, const struct tokenizer *tokenizer);
 
-// Names of the variables that prompt_tokens trusts: the texts of special tokens.
-extern const char *const prompt_trusted[];
-extern const uint32_t prompt_trusted_count;
+// Returns the names of the variables that prompt_tokens trusts: the texts of special tokens, also
+// of those that the tokenizer (NULL: none) names itself. The list is in the arena; if that is full,
+// *count is 0.
+const char *const *prompt_trusted(const struct tokenizer *tokenizer, struct arena *arena,
+                                  uint32_t *count);
 
 struct prompt_args {
     const struct tokenizer *tokenizer;
@@ -20,7 +23,7 @@ struct prompt_args {
     bool plain; // true if `chat` is the built-in plain template: the tokenizer's special tokens
                 // (BOS, ...) are added
     json_t *variables; // object: messages, add_generation_prompt, ...; prompt_tokens overwrites the
-                       // names in prompt_trusted
+                       // names of prompt_trusted
     int64_t now;       // Unix time in seconds, for strftime_now
     struct text until; // if not empty, the prompt ends before the last occurrence of this text
     uint32_t tokens_max; // limit at which encoding stops; 0: none

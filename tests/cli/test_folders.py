@@ -32,6 +32,20 @@ class Folders(unittest.TestCase):
         (folder / "config.json").write_text(json.dumps(config))
         self.assertIn(b"has no end-of-sequence id", weft(*ask).stderr)
 
+    def test_additional_chat_templates(self):
+        folder = self.copy(INPUTS / "additional-chat-templates", "templates")
+        for tools, want in (([], b"D"), ([{"type": "function"}], b"T")):
+            ask = json.dumps({"messages": [], "tools": tools}).encode()
+            self.assertEqual(weft("render", folder, feed=ask).stdout.strip(), want)
+
+    def test_templates_know_the_model_s_own_tokens(self):
+        folder = self.copy(INPUTS / "additional-chat-templates", "variables")
+        config = json.loads((folder / "tokenizer_config.json").read_text())
+        config |= {"image_token": "<pad>", "extra_special_tokens": {"sound_token": "<mask>"}}
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+        (folder / "chat_template.jinja").write_text("{{ image_token }}{{ sound_token }}{{ eos_token }}")
+        self.assertEqual(weft("render", folder, feed=b'{"messages": []}').stdout.strip(), b"<pad><mask></s>")
+
     def test_an_encoder_without_pooling_is_served_with_the_mean(self):
         folder = self.copy(INPUTS / "bert-without-modules", "bert")
         shown = weft("inspect", folder)

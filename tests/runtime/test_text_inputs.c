@@ -54,8 +54,10 @@ static void expect_ids(const char *folder)
     snprintf(path, sizeof path, INPUTS "%s", folder);
     if (tokenizer_open(&t, path, &err) != STATUS_OK)
         fail_msg("%s", err.text);
+    bool served = strstr(folder, "served") != NULL; // the others have ids with special tokens
     struct encode_args args = {.text = read_input(arena, folder, "text.txt"),
-                               .flags = ENCODE_PLAIN | ENCODE_SPECIAL,
+                               .flags =
+                                   (served ? ENCODE_PLAIN : ENCODE_ADDED_TOKENS) | ENCODE_SPECIAL,
                                .arena = arena};
     uint32_t count = 0;
     assert_int_equal(tokenizer_encode(t, &args, got, TOKENS_MAX, &count, &err), STATUS_OK);
@@ -70,13 +72,36 @@ static void expect_ids(const char *folder)
 static void test_inputs(void **state)
 {
     (void)state;
-    static const char *const folders[] = {"served-text-added-words"};
+    static const char *const folders[] = {"served-text-added-words", "added-tokens-json",
+                                          "bert-chinese-chars",      "bert-do-lower-case",
+                                          "bert-strip-accents",      "bert-vocab-txt-strip-accents",
+                                          "roberta-add-prefix-space"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         expect_ids(folders[i]);
 }
 
+static void test_gguf_keeps_accents(void **state)
+{
+    (void)state;
+    static const int32_t want[] = {2, 100, 102, 3};
+    int32_t got[16];
+    uint32_t count = 0;
+    struct tokenizer *t;
+    struct error err;
+    if (tokenizer_open(&t, INPUTS "bert-strip-accents-false.gguf", &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    struct encode_args args = {
+        .text = text_of("hello caf\u00e9"), .flags = ENCODE_SPECIAL, .arena = arena_create(0, 0)};
+    assert_int_equal(tokenizer_encode(t, &args, got, 16, &count, &err), STATUS_OK);
+    assert_int_equal(count, 4);
+    assert_memory_equal(got, want, sizeof want);
+    arena_destroy(args.arena);
+    tokenizer_close(t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_inputs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_inputs),
+                                       cmocka_unit_test(test_gguf_keeps_accents)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,46 @@ static void test_added_words(void **state)
     tokenizer_close(t);
 }
 
+// Tokens that only tokenizer_config.json names. The results are those of transformers 5: the flags
+// of added_tokens_decoder win, a token that is new gets the next free id whatever its key.
+static void test_tokens_of_the_config(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":4,\"content\":\"<i>\",\"normalized\":false}],"
+        "\"model\":{\"vocab\":{\"a\":0,\" \":1,\"?\":2,\"<v>\":3},"
+        "\"unk_token\":\"?\",\"merges\":[]}}";
+    struct tokenizer *t =
+        open_text(json, "{\"added_tokens_decoder\":{\"77\":{\"content\":\"<y>\",\"lstrip\":true},"
+                        "\"4\":{\"content\":\"<i>\",\"special\":true,\"normalized\":false},"
+                        "\"60\":{\"content\":\"<x>\",\"rstrip\":true}}}");
+    EXPECT(t, "a<i>a <y>a<x> a", ENCODE_ADDED_TOKENS, 0, 4, 0, 6, 0, 5, 0);
+    EXPECT(t, "<i><y>", ENCODE_PLAIN, 2, 2, 2, 6);
+    assert_true(tokenizer_is_special(t, 4) && !tokenizer_is_special(t, 5));
+    tokenizer_close(t);
+    t = open_text(json,
+                  "{\"eos_token\":\"<i>\",\"pad_token\":{\"content\":\"<p>\",\"lstrip\":true},"
+                  "\"image_token\":\"<y>\",\"extra_special_tokens\":{\"sound_token\":"
+                  "\"<v>\"}}");
+    EXPECT(t, "<i> <p><y><v>", ENCODE_ADDED_TOKENS, 4, 5, 6, 3);
+    for (int32_t id = 3; id < 7; id++)
+        assert_true(tokenizer_is_special(t, id));
+    struct text token;
+    assert_string_equal(tokenizer_own_special(t, 0, &token), "image_token");
+    assert_true(text_is(token, "<y>"));
+    assert_string_equal(tokenizer_own_special(t, 1, &token), "sound_token");
+    assert_null(tokenizer_own_special(t, 2, &token));
+    tokenizer_close(t);
+    t = open_text(json, "{\"additional_special_tokens\":[\"<y>\",{\"content\":\"<x>\"}]}");
+    EXPECT(t, "<y><x>", ENCODE_ADDED_TOKENS, 5, 6);
+    assert_true(tokenizer_is_special(t, 5) && tokenizer_is_special(t, 6));
+    tokenizer_close(t);
+    struct error err;
+    assert_int_equal(tokenizer_open_memory(&t, text_of(json),
+                                           text_of("{\"added_tokens_decoder\":{\"x\":{}}}"), &err),
+                     STATUS_INVALID);
+}
+
 // A token of spaces that includes neighbouring spaces: the text of a match is not matched again.
 static void test_tokens_of_spaces(void **state)
 {
@@ -238,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_added_token_flags),
         cmocka_unit_test(test_added_words),
+        cmocka_unit_test(test_tokens_of_the_config),
         cmocka_unit_test(test_tokens_of_spaces),
         cmocka_unit_test(test_added_tokens_of_one_form),
         cmocka_unit_test(test_plain_segments),

@@ -74,7 +74,7 @@ static void test_classes_that_add_tokens(void **state)
         {"\"add_eos_token\":true", "2 0 3", "2 0 3 2' 1' 3'"}, // BOS is added by default
         {"\"add_eos_token\":false", "2 0", "2 0 2' 1'"},
         {"\"add_bos_token\":true,\"bos_token\":null", "0", "0 1'"},
-        {"\"add_eos_token\":true,\"eos_token\":\"nowhere\"", "2 0", "2 0 2' 1'"},
+        {"\"add_eos_token\":true,\"eos_token\":\"new\"", "2 0 5", "2 0 5 2' 1' 5'"},
         {"\"x\":1", "6 0 7", "6 0 7 7 1 7"}, // no flag: as in tokenizer.json
     };
     static const char *const others[] = {"PreTrainedTokenizerFast", "LlamaTokenizerFas", "Llama"};
@@ -539,11 +539,12 @@ static void test_special_tokens_have_names(void **state)
     (void)state;
     put("tokenizer.json", letters);
     put("special_tokens_map.json",
-        "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"</s>\"},\"unk_token\":\"nowhere\","
+        "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"</s>\"},\"unk_token\":\"new\","
         "\"sep_token\":\"b\",\"pad_token\":\"b\",\"cls_token\":[\"a\"],\"mask_token\":\"A\"}");
     put("tokenizer_config.json", "{\"bos_token\":{\"content\":\"<s>\"},\"sep_token\":null}");
-    static const int32_t ids[SPECIAL_COUNT] = {2, 3, -1, 1, 1, -1, 4};
-    static const char *const texts[SPECIAL_COUNT] = {"<s>", "</s>", "nowhere", "b", "b", NULL, "A"};
+    // special_tokens_map.json has precedence; a token that is new gets an id
+    static const int32_t ids[SPECIAL_COUNT] = {0, 3, 5, 1, 1, -1, 4};
+    static const char *const texts[SPECIAL_COUNT] = {"a", "</s>", "new", "b", "b", NULL, "A"};
     static const char *const names[SPECIAL_COUNT] = {
         "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
     struct tokenizer *t = open_folder();
@@ -553,6 +554,10 @@ static void test_special_tokens_have_names(void **state)
         assert_int_equal(tokenizer_special(t, (enum special_token)i), ids[i]);
         assert_true(texts[i] ? text_is(text, texts[i]) : !text.at);
     }
+    tokenizer_close(t);
+    put("tokenizer_config.json", "{\"bos_token\":\"<s>\",\"added_tokens_decoder\":{}}");
+    t = open_folder();
+    assert_int_equal(tokenizer_special(t, SPECIAL_BOS), 2); // then tokenizer_config.json has it
     tokenizer_close(t);
 }
 

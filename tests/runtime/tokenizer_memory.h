@@ -9,17 +9,21 @@ static inline enum status tokenizer_open_memory(struct tokenizer **out, struct t
 {
     struct tokenizer *t = tokenizer_create();
     struct text source = arena_copy(t->arena, tokenizer_json);
-    enum status status = tokenizer_open_parts(t, source, "tokenizer.json", err);
-    const struct jnode *config = NULL;
+    enum status status = STATUS_OK;
     *out = NULL;
-    if (status == STATUS_OK && config_json.at)
-        status = jtree_parse(&config, t->arena, arena_copy(t->arena, config_json),
+    if (config_json.at)
+        status = jtree_parse(&t->config, t->arena, arena_copy(t->arena, config_json),
                              "tokenizer_config.json", err);
+    if (status == STATUS_OK) {
+        t->class = class_of(t->config, NULL);
+        config_names_open(t);
+        status = tokenizer_open_parts(t, source, "tokenizer.json", err);
+    }
     if (status != STATUS_OK) {
         tokenizer_close(t);
         return status;
     }
-    config_open(t, config, NULL);
+    config_open(t);
     *out = t;
     return STATUS_OK;
 }

@@ -160,37 +160,60 @@ enum status added_match_open(struct tokenizer *t, struct error *err)
     return status == STATUS_OK ? matchers_put(t, false, err) : status;
 }
 
-static bool is_known(const struct tokenizer *t, struct text content)
+struct added_token *added_find(struct tokenizer *t, struct text content)
 {
-    for (uint32_t i = 0; i < t->added_count; i++)
-        if (text_equal(t->added[i].content, content))
-            return true;
-    return false;
+    const struct word_entry *entry = word_table_find(&t->added_by_text, content.at, content.bytes);
+    return entry ? &t->added[entry->id] : NULL;
 }
 
-static enum status read_one(struct tokenizer *t, const struct jnode *node, struct error *err)
+struct added_token added_token_of(const struct jnode *node)
 {
-    struct text content = jtree_get_text(node, "content");
-    int64_t id = jtree_integer(jtree_get(node, "id"), IDS_MAX - 1);
-    if (!content.at || id < 0)
-        return error_set(err, STATUS_INVALID, "an added token without content or a usable id");
-    if (content.bytes == 0 || (t->added_count < 4096 && is_known(t, content)))
-        return STATUS_OK;
-    // If the model's vocabulary contains the token, the model's id wins.
-    const struct word_entry *entry = word_table_find(&t->by_name, content.at, content.bytes);
-    if (entry)
-        id = entry->id;
-    t->added[t->added_count++] = (struct added_token){
-        .content = content,
-        .id = (uint32_t)id,
+    bool special = jtree_get_bool(node, "special", false);
+    return (struct added_token){
+        .content = jtree_get_text(node, "content"),
         .single_word = jtree_get_bool(node, "single_word", false),
         .lstrip = jtree_get_bool(node, "lstrip", false),
         .rstrip = jtree_get_bool(node, "rstrip", false),
-        .special = jtree_get_bool(node, "special", false),
-        .normalized = jtree_get_bool(node, "normalized", !jtree_get_bool(node, "special", false)),
+        .special = special,
+        .normalized = jtree_get_bool(node, "normalized", !special),
     };
-    struct added_token *token = &t->added[t->added_count - 1];
-    token->guarded = token->special;
+}
+
+static void token_append(struct tokenizer *t, const struct added_token *token)
+{
+    word_table_put(&t->added_by_text, token->content, t->added_count);
+    t->added[t->added_count++] = *token;
+    t->added_next = token->id >= t->added_next ? token->id + 1 : t->added_next;
+}
+
+void added_put(struct tokenizer *t, const struct added_token *token)
+{
+    struct added_token copy = *token, *known = added_find(t, token->content);
+    if (token->content.bytes == 0)
+        return;
+    const struct word_entry *entry =
+        word_table_find(&t->by_name, token->content.at, token->content.bytes);
+    copy.id = known ? known->id : entry ? entry->id : t->added_next;
+    if (known)
+        *known = copy;
+    else
+        token_append(t, &copy);
+}
+
+// Reads an item of the list in tokenizer.json. The first token of a text wins.
+static enum status read_one(struct tokenizer *t, const struct jnode *node, struct error *err)
+{
+    struct added_token token = added_token_of(node);
+    int64_t id = jtree_integer(jtree_get(node, "id"), IDS_MAX - 1);
+    if (!token.content.at || id < 0)
+        return error_set(err, STATUS_INVALID, "an added token without content or a usable id");
+    if (token.content.bytes == 0 || added_find(t, token.content))
+        return STATUS_OK;
+    // If the model's vocabulary contains the token, the model's id wins.
+    const struct word_entry *entry =
+        word_table_find(&t->by_name, token.content.at, token.content.bytes);
+    token.id = entry ? entry->id : (uint32_t)id;
+    token_append(t, &token);
     return STATUS_OK;
 }
 
@@ -206,13 +229,20 @@ static void *grow_ids(struct tokenizer *t, const void *old, uint32_t vocab, size
 enum status added_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
     uint32_t count = jtree_is(node, J_ARRAY) ? node->count : 0;
-    t->added = arena_alloc_zeroed(t->arena, count + 1, sizeof *t->added);
-    uint32_t vocab = t->vocab;
-    for (uint32_t i = 0; i < count; i++) {
-        enum status status = read_one(t, &node->items[i], err);
-        if (status != STATUS_OK)
-            return status;
-    }
+    uint32_t most = count + added_files_bound(t);
+    t->added = arena_alloc_zeroed(t->arena, most + 1, sizeof *t->added);
+    if (!t->added || !word_table_init(&t->added_by_text, t->arena, most))
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u added tokens", most);
+    uint32_t vocab = t->added_next = t->vocab;
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
+        status = read_one(t, &node->items[i], err);
+    if (status == STATUS_OK)
+        status = added_files_open(t, err);
+    if (status == STATUS_OK && t->added_next > IDS_MAX)
+        status = error_set(err, STATUS_TOO_LARGE, "the added tokens have ids over %d", IDS_MAX);
+    if (status != STATUS_OK)
+        return status;
     for (uint32_t i = 0; i < t->added_count; i++)
         vocab = t->added[i].id >= vocab ? t->added[i].id + 1 : vocab;
     t->names = grow_ids(t, t->names, vocab, sizeof *t->names);
@@ -224,6 +254,7 @@ enum status added_open(struct tokenizer *t, const struct jnode *node, struct err
     for (uint32_t i = 0; i < t->added_count; i++) {
         t->names[t->added[i].id] = t->added[i].content;
         t->special[t->added[i].id] = t->added[i].special;
+        t->added[i].guarded = t->added[i].special;
     }
     for (uint32_t id = 0; id < vocab; id++)
         if (t->names[id].at)

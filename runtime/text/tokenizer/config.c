@@ -4,6 +4,7 @@
 #include "runtime/source/source.h"
 #include "runtime/text/tokenizer/internal.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -125,14 +126,25 @@ static void flags_apply(struct tokenizer *t, const struct jnode *config)
     }
 }
 
-void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map)
+// special_tokens_map.json has precedence, but not over a folder with added_tokens_decoder.
+void config_names_open(struct tokenizer *t)
 {
+    bool config_first = jtree_get(t->config, "added_tokens_decoder") != NULL;
     for (int i = 0; i < SPECIAL_COUNT; i++) {
-        struct text text = token_content(jtree_get(config, names[i]));
-        if (!text.at)
-            text = token_content(jtree_get(map, names[i]));
-        t->special_texts[i] = text;
+        const struct jnode *in_config = jtree_get(t->config, names[i]);
+        const struct jnode *in_map = jtree_get(t->map, names[i]);
+        const struct jnode *first = config_first ? in_config : in_map;
+        const struct jnode *node = token_content(first).at ? first
+                                   : config_first          ? in_map
+                                                           : in_config;
+        t->special_texts[i] = token_content(node);
+        t->special_nodes[i] = t->special_texts[i].at ? node : NULL;
     }
+}
+
+void config_open(struct tokenizer *t)
+{
+    const struct jnode *config = t->config;
     t->gives_types = model_reads_types(config);
     // A tokenizer without a limit has 1e30 here.
     int64_t length = jtree_integer(jtree_get(config, "model_max_length"), 1 << 24);
@@ -187,6 +199,33 @@ enum status folder_json_read(struct tokenizer *t, const char *folder, const char
     return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
 }
 
+// Reads additional_chat_templates/NAME.jinja. A GGUF file has its templates in its keys.
+static enum status folder_more_templates_open(struct tokenizer *t, const char *folder,
+                                              struct error *err)
+{
+    static const char end[] = ".jinja";
+    char path[FOLDER_BYTES_MAX + 320];
+    snprintf(path, sizeof path, "%s/additional_chat_templates", folder);
+    size_t gguf;
+    DIR *entries = source_is_gguf(folder, &gguf) ? NULL : opendir(path);
+    enum status status = STATUS_OK;
+    struct dirent *entry;
+    while (entries && status == STATUS_OK && (entry = readdir(entries)) != NULL) {
+        size_t bytes = strlen(entry->d_name);
+        if (entry->d_name[0] == '.' || bytes < sizeof end ||
+            strcmp(entry->d_name + bytes - (sizeof end - 1), end) != 0)
+            continue;
+        struct text source, name = text_span(entry->d_name, bytes - (sizeof end - 1));
+        snprintf(path, sizeof path, "%s/additional_chat_templates/%.255s", folder, entry->d_name);
+        status = model_file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+        if (status == STATUS_OK)
+            template_add(t, arena_copy(t->arena, name), source);
+    }
+    if (entries)
+        closedir(entries);
+    return status;
+}
+
 // Adds chat templates; chat_template.jinja has precedence over chat_template.json, and that over
 // tokenizer_config.json.
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err)
@@ -202,5 +241,7 @@ enum status folder_templates_open(struct tokenizer *t, const char *folder, struc
     status = model_file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
         template_add(t, text_of("default"), source);
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        return status;
+    return folder_more_templates_open(t, folder, err);
 }

@@ -35,7 +35,22 @@ struct tokenizer {
     struct added_matcher raw, normalized; // tokens matched in raw text, in normalized text
     struct post_processor post;
 
+    struct word_table added_by_text; // indices in added[]
+    uint32_t added_next;             // id of the next added token without an id
+
+    // While the tokenizer is opened; NULL: the file is absent.
+    const struct jnode *config;                       // tokenizer_config.json
+    const struct jnode *map;                          // special_tokens_map.json
+    const struct jnode *added_file;                   // added_tokens.json
+    const struct jnode *special_nodes[SPECIAL_COUNT]; // in one of these files
+    struct text class;                                // of the tokenizer; at == NULL: not known
+
     struct text special_texts[SPECIAL_COUNT];
+    struct {
+        const char *name;
+        struct text text;
+    } variables[32]; // special tokens with names of the model's own
+    uint32_t variable_count;
     uint32_t length;  // model_max_length; 0: not given
     bool gives_types; // true if the model receives the token types of a pair
     struct {
@@ -105,8 +120,7 @@ struct tokenizer *tokenizer_create(void);
 enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const char *name,
                                  struct error *err);
 // Fills t from vocab.txt of an old BERT folder.
-enum status word_list_open(struct tokenizer *t, const char *folder, const struct jnode *config,
-                           struct error *err);
+enum status word_list_open(struct tokenizer *t, const char *folder, struct error *err);
 // How stages_open reads the stages of one kind: the file has an object with a `type`, or an object
 // with a list of such objects.
 struct stage_list {
@@ -131,6 +145,19 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
 enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status added_open(struct tokenizer *t, const struct jnode *node, struct error *err);
+// Returns the added token of a text, or NULL.
+struct added_token *added_find(struct tokenizer *t, struct text content);
+// Reads content and flags of an added token; the content is NULL if the node has none.
+struct added_token added_token_of(const struct jnode *node);
+// Adds a token, or replaces the flags of the token that has its text. The id of a new token is that
+// of the vocabulary, or the next free one; token->id is ignored.
+void added_put(struct tokenizer *t, const struct added_token *token);
+// Adds the tokens of the other files (added_files.c); the number of them is at most the bound.
+enum status added_files_open(struct tokenizer *t, struct error *err);
+uint32_t added_files_bound(const struct tokenizer *t);
+// Returns the tokenizer class of a folder, and changes the stages as it does (class.c).
+struct text class_of(const struct jnode *config, const struct jnode *model);
+void class_apply(struct tokenizer *t);
 // Builds the matchers t->raw and t->normalized. Requires all normalizers.
 enum status added_match_open(struct tokenizer *t, struct error *err);
 // Guards the added tokens that are markers of a template of t, or of a dialect: plain text never
@@ -148,8 +175,9 @@ struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t 
 void encode_post(struct encode *e, const struct encode_args *args);
 // Encodes one text without special tokens. Errors are set in e->status.
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
-// Applies tokenizer_config.json and special_tokens_map.json (each may be NULL).
-void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);
+// Applies t->config and t->map: config_names_open before the parts are opened, config_open after.
+void config_names_open(struct tokenizer *t);
+void config_open(struct tokenizer *t);
 
 // The files of a model folder: see config.c.
 enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct error *err);

@@ -113,6 +113,7 @@ static enum status parts_open(struct tokenizer *t, const struct jnode *root, str
             return status;
         }
     }
+    class_apply(t);
     t->tokens_per_byte = tokens_per_byte(t);
     for (uint32_t id = 0; id < t->vocab; id++)
         if (t->names[id].bytes > t->piece_bytes_max)
@@ -145,26 +146,35 @@ enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const 
 static enum status open_folder(struct tokenizer *t, const char *model, struct error *err)
 {
     char folder[FOLDER_BYTES_MAX], path[FOLDER_BYTES_MAX + 64];
-    const struct jnode *config, *map;
+    const struct jnode *model_config = NULL;
     struct text source;
     enum status status = folder_find(folder, model, err);
     if (status == STATUS_OK)
-        status = folder_json_read(t, folder, "tokenizer_config.json", &config, err);
+        status = folder_json_read(t, folder, "tokenizer_config.json", &t->config, err);
     if (status == STATUS_OK)
-        status = folder_json_read(t, folder, "special_tokens_map.json", &map, err);
+        status = folder_json_read(t, folder, "special_tokens_map.json", &t->map, err);
+    if (status == STATUS_OK)
+        status = folder_json_read(t, folder, "added_tokens.json", &t->added_file, err);
+    // A faulty config.json is an error of the model, not of its tokenizer.
+    struct error ignored;
+    if (status == STATUS_OK &&
+        folder_json_read(t, folder, "config.json", &model_config, &ignored) != STATUS_OK)
+        model_config = NULL;
     if (status == STATUS_OK)
         status = folder_lowercase_open(t, folder, err);
     if (status != STATUS_OK)
         return status;
+    t->class = class_of(t->config, model_config);
+    config_names_open(t);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     status = model_file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
         status = tokenizer_open_parts(t, source, path, err);
     else if (status == STATUS_NOT_FOUND)
-        status = word_list_open(t, folder, config, err);
+        status = word_list_open(t, folder, err);
     if (status != STATUS_OK)
         return status;
-    config_open(t, config, map);
+    config_open(t);
     status = folder_templates_open(t, folder, err);
     added_guard_markers(t);
     return status;
@@ -226,6 +236,12 @@ struct text tokenizer_special_text(const struct tokenizer *t, enum special_token
 {
     check(which < SPECIAL_COUNT, "special token %d", (int)which);
     return t->special_texts[which];
+}
+
+const char *tokenizer_own_special(const struct tokenizer *t, uint32_t i, struct text *token)
+{
+    *token = i < t->variable_count ? t->variables[i].text : (struct text){0};
+    return i < t->variable_count ? t->variables[i].name : NULL;
 }
 
 struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)

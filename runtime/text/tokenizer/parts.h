@@ -131,10 +131,10 @@ struct added_token {
 };
 
 struct added_matcher {
-    struct trie trie; // values are indices into added[]
+    struct trie trie;   // values are indices into added[]
     bool any, any_word; // true if there is a token; one that is not guarded
-    int only_byte;    // the first byte of all tokens if there is only one; else -1
-    bool begins[256]; // true for each first byte of a token
+    int only_byte;      // the first byte of all tokens if there is only one; else -1
+    bool begins[256];   // true for each first byte of a token
 };
 
 // ---- post-processors

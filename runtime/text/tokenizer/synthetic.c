@@ -11,7 +11,7 @@ enum { PATH_MAX_BYTES = 4096 };
 // Settings of old BERT folders, which have a list of words and no tokenizer.json.
 static const char bert_head[] =
     "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
-    "\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":%s},"
+    "\"handle_chinese_chars\":%s,\"strip_accents\":%s,\"lowercase\":%s},"
     "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
     "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
     "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\","
@@ -43,8 +43,7 @@ static void put_format(struct marked_builder *b, const char *format, ...)
 }
 
 // Writes the words of vocab.txt as a tokenizer.json and opens that.
-enum status word_list_open(struct tokenizer *t, const char *folder, const struct jnode *config,
-                           struct error *err)
+enum status word_list_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     char path[PATH_MAX_BYTES];
@@ -59,7 +58,11 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
     struct encode e = {.t = t, .arena = t->arena};
     struct marked_builder b;
     (void)marked_builder_init(&b, &e, words.bytes * 3, false);
-    put_format(&b, bert_head, jtree_get_bool(config, "do_lower_case", true) ? "true" : "false");
+    bool lower = jtree_get_bool(t->config, "do_lower_case", true);
+    bool accents = jtree_get_bool(t->config, "strip_accents", lower);
+    bool cjk = jtree_get_bool(t->config, "tokenize_chinese_chars", true);
+    put_format(&b, bert_head, cjk ? "true" : "false", accents ? "true" : "false",
+               lower ? "true" : "false");
     for (size_t at = 0; at < words.bytes; id++) {
         const char *end = memchr(words.at + at, '\n', words.bytes - at);
         size_t bytes = end ? (size_t)(end - words.at) - at : words.bytes - at;
