@@ -16,6 +16,18 @@ const struct endpoint embeddings_endpoint = {MODEL_EMBEDDER, "/v1/embeddings",
 const struct endpoint rerank_endpoint = {MODEL_RERANKER, "/v1/rerank",
                                          "\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"]"};
 
+void sent_has(const char *text)
+{
+    if (!strstr(fake.sent, text))
+        fail_msg("'%s' lacks '%s'", fake.sent, text);
+}
+
+void sent_lacks(const char *text)
+{
+    if (strstr(fake.sent, text))
+        fail_msg("'%s' has '%s'", fake.sent, text);
+}
+
 void request_now(const struct endpoint *e, const char *more)
 {
     char body[65536];

@@ -26,6 +26,9 @@
 
 void api_test_add(const char *name, void (*test)(void), int (*setup)(void **state));
 
+void sent_has(const char *text); // fails unless the fake's response has this text
+void sent_lacks(const char *text);
+
 struct endpoint {
     enum model_kind kind;
     const char *path;

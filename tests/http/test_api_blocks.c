@@ -570,7 +570,7 @@ TEST(test_what_tools_may_not_be)
     dialect = "none";
     again();
     fake_request(PATH, "{" HI "," TOOLS "}");
-    assert_non_null(strstr(fake.sent, "does not support tools"));
+    sent_has("does not support tools");
 }
 
 TEST(test_a_name_may_have_128_letters)

@@ -92,7 +92,7 @@ TEST(test_stream_options_empty)
         fake_request(PATH, bodies[i]);
         fake_finish(FINISH_STOP, FAKE_END);
         fake_ready();
-        assert_null(strstr(fake.sent, "usage"));
+        sent_lacks("usage");
     }
     fake_end();
     fake_begin(MODEL_GENERATOR);
@@ -139,9 +139,9 @@ TEST(test_queue_and_silence)
     fake_second(5);
     assert_string_equal(fake_events(), ROLE "null}]}\n\n");
     fake_second(14);
-    assert_null(strstr(fake.sent, "keep-alive"));
+    sent_lacks("keep-alive");
     fake_second(15);
-    assert_non_null(strstr(fake.sent, "\n\n: keep-alive\n\n"));
+    sent_has("\n\n: keep-alive\n\n");
     size_t before = fake.sent_bytes;
     fake_text("y");
     fake_second(30); // events read in the meantime end the silence
@@ -187,9 +187,9 @@ TEST(test_fail_in_stream)
     assert_non_null(error);
     assert_non_null(strstr(error, "\"type\":\"server_error\",\"param\":null,"
                                   "\"code\":\"internal_error\"}}\n\n"));
-    assert_null(strstr(fake.sent, "[DONE]"));
-    assert_null(strstr(fake.sent, "prompt_tokens")); // no usage in a stream that ends with an error
-    assert_int_equal(fake.stream_failures, 1);       // for the access log
+    sent_lacks("[DONE]");
+    sent_lacks("prompt_tokens");               // no usage in a stream that ends with an error
+    assert_int_equal(fake.stream_failures, 1); // for the access log
     assert_int_equal(fake.error, HTTP_INTERNAL);
     assert_true(fake.ended);
 }
@@ -250,10 +250,10 @@ TEST(test_stop_string)
                        "\"stream_options\":{\"include_usage\":true}}");
     fake_text("one E");
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"one \"")); // "E" could start a stop string
+    sent_has("\"content\":\"one \""); // "E" could start a stop string
     fake_text("Nx EN");
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"ENx \""));
+    sent_has("\"content\":\"ENx \"");
     fake_text("D after");
     fake_ready();
     assert_int_equal(fake.choice_cancels, 1);
@@ -261,9 +261,9 @@ TEST(test_stop_string)
     fake_text("more");
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
-    assert_null(strstr(fake.sent, "after"));
-    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
-    assert_non_null(strstr(fake.sent, "\"completion_tokens\":11,")); // up to and including the D
+    sent_lacks("after");
+    sent_has("\"finish_reason\":\"stop\"");
+    sent_has("\"completion_tokens\":11,"); // up to and including the D
     assert_int_equal(fake.counted[COUNTED_STOP], 1);
     assert_int_equal(fake.choice_cancels, 1);
 }
@@ -274,7 +274,7 @@ TEST(test_stop_held_at_end)
     fake_text("one EN");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"one EN\""));
+    sent_has("\"content\":\"one EN\"");
 }
 
 // Stop strings are searched for in the generated text only, not in the prompt.
@@ -284,7 +284,7 @@ TEST(test_stop_in_prompt)
     fake_text("oh");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"oh\""));
+    sent_has("\"content\":\"oh\"");
 }
 
 TEST(test_15_characters_over_several_tokens)
@@ -295,14 +295,14 @@ TEST(test_15_characters_over_several_tokens)
     fake_token(0x9F);
     fake_token(0x98);
     fake_ready();
-    assert_null(strstr(fake.sent, "\"content\":\"\xF0"));
+    sent_lacks("\"content\":\"\xF0");
     fake_token(0x80);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"\xF0\x9F\x98\x80\""));
+    sent_has("\"content\":\"\xF0\x9F\x98\x80\"");
     fake_token(0xE2); // never completed
     fake_finish(FINISH_LENGTH, 0x80);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"\xEF\xBF\xBD\""));
+    sent_has("\"content\":\"\xEF\xBF\xBD\"");
 }
 
 // The joined deltas equal the complete text, however the tokens are drained.
@@ -472,8 +472,8 @@ TEST(test_tool_history)
                   "[user]u[assistant][user]u[assistant]");
     expect_prompt("[" USER "," RESULT("c1") "," ASKS("", "\"\"") "]", "", NULL);
     expect_prompt("[" USER "," ASKS("", "\"\"") "," RESULT("c9") "]", "", NULL);
-    assert_non_null(strstr(fake.sent, "c9"));
-    assert_non_null(strstr(fake.sent, "messages[2].tool_call_id"));
+    sent_has("c9");
+    sent_has("messages[2].tool_call_id");
     expect_prompt("[" USER "," ASKS("", "\"\"") "," RESULT("c1") "," RESULT("c1") "]", "", NULL);
     expect_prompt(
         "[" USER ",{\"role\":\"assistant\",\"tool_calls\":[" CALL "\"\"}},{\"id\":\"c2\","
@@ -539,8 +539,8 @@ TEST(test_template_refuses)
     fake_chat.refuses = true;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "Roles must alternate"));
-    assert_non_null(strstr(fake.sent, "\"param\":\"messages\""));
+    sent_has("Roles must alternate");
+    sent_has("\"param\":\"messages\"");
 }
 
 TEST(test_strings_round_trip)
@@ -553,7 +553,7 @@ TEST(test_strings_round_trip)
     fake_token(0);
     fake_text("\r\n\xE2\x80\xA8");
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"\\u0000\\r\\n"));
+    sent_has("\"content\":\"\\u0000\\r\\n");
 }
 
 // The path of a late part is as exact as the path of the first.
@@ -565,7 +565,7 @@ TEST(test_paths_of_many_parts)
         n += sprintf(body + n, "{\"type\":\"text\",\"text\":\"a\"},");
     strcpy(body + n, "{\"type\":\"text\",\"text\":5}]}]}");
     fake_request(PATH, body);
-    assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].content[20].text\""));
+    sent_has("\"param\":\"messages[0].content[20].text\"");
 
     fake_end();
     fake_begin(MODEL_GENERATOR);
@@ -574,14 +574,14 @@ TEST(test_paths_of_many_parts)
         n += sprintf(body + n, "{\"id\":\"c%d\",\"function\":{\"name\":\"f\"}},", i);
     strcpy(body + n, "{\"id\":\"x\"}]}]}");
     fake_request(PATH, body);
-    assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].tool_calls[20].function\""));
+    sent_has("\"param\":\"messages[0].tool_calls[20].function\"");
 
     fake_end();
     fake_begin(MODEL_GENERATOR);
     fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\","
                        "\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\"}}]}]}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"messages[0].tool_calls\""));
+    sent_has("\"param\":\"messages[0].tool_calls\"");
     fake_end();
     fake_begin(MODEL_GENERATOR);
     fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\","
@@ -602,7 +602,7 @@ TEST(test_too_many_values)
     strcpy(body + n, "]}");
     fake_request(PATH, body);
     assert_int_equal(fake.status, 413);
-    assert_non_null(strstr(fake.sent, "has more than 2097152 JSON values"));
+    sent_has("has more than 2097152 JSON values");
 
     fake_end();
     fake_begin(MODEL_GENERATOR);
@@ -626,7 +626,7 @@ TEST(test_truncated_bodies)
         fake_again();
         fake_request_bytes(PATH, text_span(body, bytes));
         assert_int_equal(fake.status, 400);
-        assert_non_null(strstr(fake.sent, "is not valid JSON"));
+        sent_has("is not valid JSON");
         free(body);
     }
 }
@@ -649,7 +649,7 @@ TEST(test_no_room_for_chunks)
         fake_request(PATH, body);
         assert_int_equal(fake.submits, !stream);
         assert_int_equal(fake.status, stream ? 413 : 0);
-        assert_non_null(strstr(fake.sent, stream ? "exceeds the memory limit of one request" : ""));
+        sent_has(stream ? "exceeds the memory limit of one request" : "");
     }
     free(name);
     free(body);

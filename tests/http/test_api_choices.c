@@ -93,7 +93,7 @@ TEST(test_choices_of_a_stream)
         assert_int_equal(t.ends, 1);
         assert_int_equal(t.usages, 1);
     }
-    assert_non_null(strstr(fake.sent, "\"prompt_tokens\":19,\"completion_tokens\":14,"));
+    sent_has("\"prompt_tokens\":19,\"completion_tokens\":14,");
     assert_true(fake.ended);
     assert_int_equal(fake.frees, 1);
     assert_int_equal(fake.counted[COUNTED_STOP], 2);
@@ -166,9 +166,9 @@ TEST(test_a_failed_choice_fails_the_request)
         finish_for(0, FINISH_CANCEL, -1);
         fake_ready();
         assert_int_equal(fake.status, stream ? 200 : 500);
-        assert_non_null(strstr(fake.sent, "the model failed on this request"));
-        assert_null(strstr(fake.sent, "[DONE]"));
-        assert_null(strstr(fake.sent, "\"finish_reason\":\"")); // no choice has a finish reason
+        sent_has("the model failed on this request");
+        sent_lacks("[DONE]");
+        sent_lacks("\"finish_reason\":\""); // no choice has a finish reason
         assert_true(fake.ended);
         assert_int_equal(fake.counted[COUNTED_ERROR], 1);
         assert_int_equal(fake.counted[COUNTED_ABORT], 1);
@@ -203,17 +203,16 @@ TEST(test_logprobs_whole)
     fake_logprob(0, NULL, 0);
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent,
-                           "\"content\":\"H\xC3\xA9\",\"refusal\":null},\"logprobs\":{\"content\":["
-                           "{\"token\":\"H\",\"logprob\":-0.125,\"bytes\":[72],\"top_logprobs\":["
-                           "{\"token\":\"H\",\"logprob\":-0.125,\"bytes\":[72]},"
-                           "{\"token\":\"J\",\"logprob\":-2.5,\"bytes\":[74]},"
-                           "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-9"));
-    assert_non_null(strstr(fake.sent, "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-9999.0,"
-                                      "\"bytes\":[195],\"top_logprobs\":[]},"
-                                      "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":0"));
-    assert_non_null(strstr(fake.sent, "\"bytes\":[169],\"top_logprobs\":[]}],\"refusal\":null},"
-                                      "\"finish_reason\":\"stop\""));
+    sent_has("\"content\":\"H\xC3\xA9\",\"refusal\":null},\"logprobs\":{\"content\":["
+             "{\"token\":\"H\",\"logprob\":-0.125,\"bytes\":[72],\"top_logprobs\":["
+             "{\"token\":\"H\",\"logprob\":-0.125,\"bytes\":[72]},"
+             "{\"token\":\"J\",\"logprob\":-2.5,\"bytes\":[74]},"
+             "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-9");
+    sent_has("{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-9999.0,"
+             "\"bytes\":[195],\"top_logprobs\":[]},"
+             "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":0");
+    sent_has("\"bytes\":[169],\"top_logprobs\":[]}],\"refusal\":null},"
+             "\"finish_reason\":\"stop\"");
 }
 
 // Log probabilities are absent if not requested, and empty if there is no text.
@@ -222,14 +221,14 @@ TEST(test_logprobs_of_nothing)
     fake_request(PATH, "{" HI ",\"logprobs\":true}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"logprobs\":{\"content\":[],\"refusal\":null}"));
+    sent_has("\"logprobs\":{\"content\":[],\"refusal\":null}");
     fake_again();
     fake_request(PATH, "{" HI ",\"logprobs\":false}");
     fake_text("a");
     fake_logprob(-1, NULL, 0);
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"logprobs\":null"));
+    sent_has("\"logprobs\":null");
 }
 
 // An entry is sent with the last byte of its text. If a possible stop string or an incomplete
@@ -261,8 +260,7 @@ TEST(test_logprobs_are_held_back)
     assert_string_equal(t.text, "aENx\xC3\xA9xxx");
     assert_int_equal(t.entries, 7); // without those of the stop string
     // the chunk that contains the text contains its entries
-    assert_non_null(
-        strstr(fake.sent, "{\"content\":\"a\"},\"logprobs\":{\"content\":[{\"token\":\"a\""));
+    sent_has("{\"content\":\"a\"},\"logprobs\":{\"content\":[{\"token\":\"a\"");
 }
 
 // A delayed entry keeps all its alternatives.
@@ -280,11 +278,10 @@ TEST(test_alternatives_are_held_back)
     fake_text("b");
     fake_ready();
     assert_string_equal(told_of(0).token, "axb");
-    assert_non_null(strstr(fake.sent,
-                           "{\"token\":\"x\",\"logprob\":-0.25,\"bytes\":[120],\"top_logprobs\":["
-                           "{\"token\":\"x\",\"logprob\":-0.25,\"bytes\":[120]},"
-                           "{\"token\":\"Y\",\"logprob\":-3.5,\"bytes\":[89]},"
-                           "{\"token\":\"Z\",\"logprob\":-4.5,\"bytes\":[90]}]}"));
+    sent_has("{\"token\":\"x\",\"logprob\":-0.25,\"bytes\":[120],\"top_logprobs\":["
+             "{\"token\":\"x\",\"logprob\":-0.25,\"bytes\":[120]},"
+             "{\"token\":\"Y\",\"logprob\":-3.5,\"bytes\":[89]},"
+             "{\"token\":\"Z\",\"logprob\":-4.5,\"bytes\":[90]}]}");
 }
 
 // The joined bytes of all entries equal the text, however it was drained; special tokens have no
@@ -340,7 +337,7 @@ TEST(test_the_stop_string_in_the_output)
     assert_int_equal(fake.choice_cancels, 1);
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"one END\""));
+    sent_has("\"content\":\"one END\"");
     json_t *body = fake_json();
     json_t *choice = json_array_get(json_object_get(body, "choices"), 0);
     assert_int_equal(
@@ -372,8 +369,8 @@ TEST(test_the_stop_id_in_the_output)
         fake_finish(FINISH_STOP, ends[i].end);
         fake_ready();
         snprintf(want, sizeof want, "\"content\":\"%s\"", ends[i].text);
-        assert_non_null(strstr(fake.sent, want));
-        assert_non_null(strstr(fake.sent, "\"completion_tokens\":3,"));
+        sent_has(want);
+        sent_has("\"completion_tokens\":3,");
     }
 }
 
@@ -384,7 +381,7 @@ TEST(test_special_tokens_as_text)
     fake_token(FAKE_END); // it does not end the answer
     fake_finish(FINISH_LENGTH, 'b');
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"a<end>b\""));
+    sent_has("\"content\":\"a<end>b\"");
 }
 
 // Tokens after a stop string are not counted, even if they could have completed a longer one.
@@ -395,8 +392,8 @@ TEST(test_tokens_up_to_a_stop_string)
     fake_ready();
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"x\""));
-    assert_non_null(strstr(fake.sent, "\"completion_tokens\":3,\"total_tokens\":22,"));
+    sent_has("\"content\":\"x\"");
+    sent_has("\"completion_tokens\":3,\"total_tokens\":22,");
 }
 
 // Stop strings apply from the first token after min_tokens.
@@ -411,5 +408,5 @@ TEST(test_stop_strings_after_min_tokens)
     assert_int_equal(fake.choice_cancels, 1);
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"axbxcde\""));
+    sent_has("\"content\":\"axbxcde\"");
 }

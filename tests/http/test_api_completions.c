@@ -55,15 +55,15 @@ TEST(test_stream_usage)
     fake_request(PATH, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"choices\":[],\"usage\":{\"prompt_tokens\":4,"
-                                      "\"completion_tokens\":1,"));
+    sent_has("\"choices\":[],\"usage\":{\"prompt_tokens\":4,"
+             "\"completion_tokens\":1,");
     fake_again(); // running totals are sent only in streams that include usage
     fake_request(PATH,
                  "{" HI ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}}");
     fake_text("a");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_null(strstr(fake.sent, "usage"));
+    sent_lacks("usage");
 }
 
 // A queued stream sends keep-alive comments, not an empty choice that clients would show as text.
@@ -94,9 +94,9 @@ TEST(test_prompts)
         fake_finish(FINISH_STOP, FAKE_END);
     }
     fake_ready();
-    assert_non_null(strstr(fake.sent, "{\"index\":0,\"text\":\"0\""));
-    assert_non_null(strstr(fake.sent, "{\"index\":3,\"text\":\"3\""));
-    assert_non_null(strstr(fake.sent, "\"prompt_tokens\":3,\"completion_tokens\":8,"));
+    sent_has("{\"index\":0,\"text\":\"0\"");
+    sent_has("{\"index\":3,\"text\":\"3\"");
+    sent_has("\"prompt_tokens\":3,\"completion_tokens\":8,");
 
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98.0]}");
@@ -127,10 +127,10 @@ TEST(test_echo)
         fake_finish(FINISH_STOP, FAKE_END);
     }
     fake_ready();
-    assert_non_null(strstr(fake.sent, "{\"index\":0,\"text\":\"a\\\"0\""));
-    assert_non_null(strstr(fake.sent, "{\"index\":1,\"text\":\"a\\\"1\""));
-    assert_non_null(strstr(fake.sent, "{\"index\":2,\"text\":\"b2\""));
-    assert_non_null(strstr(fake.sent, "{\"index\":3,\"text\":\"b3\""));
+    sent_has("{\"index\":0,\"text\":\"a\\\"0\"");
+    sent_has("{\"index\":1,\"text\":\"a\\\"1\"");
+    sent_has("{\"index\":2,\"text\":\"b2\"");
+    sent_has("{\"index\":3,\"text\":\"b3\"");
 
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98],\"echo\":true,\"stream\":true}");
@@ -150,15 +150,14 @@ TEST(test_a_prompt_that_cannot_be_decoded_is_no_echo)
     fake_decodes_none();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98],\"echo\":true}");
     assert_int_equal(fake.error, HTTP_TOO_LARGE);
-    assert_non_null(
-        strstr(fake.sent, "\"message\":\"'prompt' cannot be echoed: a pattern takes too long\""));
+    sent_has("\"message\":\"'prompt' cannot be echoed: a pattern takes too long\"");
     fake_again();
     fake_dialect("hermes", "think");
     fake_decodes_none(); // so it is unknown whether the prompt opens reasoning
     fake_request("/v1/chat/completions",
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}");
     assert_int_equal(fake.error, HTTP_TOO_LARGE);
-    assert_non_null(strstr(fake.sent, "the prompt is too large: a pattern takes too long"));
+    sent_has("the prompt is too large: a pattern takes too long");
 }
 
 // Stop strings are searched for in the generated text only (edge case 19); usage is sent once, at
@@ -170,8 +169,8 @@ TEST(test_echo_beside_other_fields)
     fake_ready();
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"text\":\"aENDbc\""));
-    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
+    sent_has("\"text\":\"aENDbc\"");
+    sent_has("\"finish_reason\":\"stop\"");
 
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98],\"echo\":true,\"stream\":true,\"n\":2,"
@@ -226,9 +225,9 @@ TEST(test_logprobs_of_the_taken_token_alone)
     fake_logprob(-0.5f, NULL, 0);
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],"
-                                      "\"token_logprobs\":[-0.5],\"top_logprobs\":null,"
-                                      "\"text_offset\":[0]}"));
+    sent_has("\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],"
+             "\"token_logprobs\":[-0.5],\"top_logprobs\":null,"
+             "\"text_offset\":[0]}");
 }
 
 // Each prompt must leave space for a token; the message names the prompt that does not.
@@ -247,9 +246,9 @@ TEST(test_length)
             continue;
         }
         assert_int_equal(fake.status, 400);
-        assert_non_null(strstr(fake.sent, "\"code\":\"context_length_exceeded\""));
-        assert_non_null(strstr(fake.sent, "\"param\":\"prompt[1]\""));
-        assert_non_null(strstr(fake.sent, "your prompt resulted in"));
+        sent_has("\"code\":\"context_length_exceeded\"");
+        sent_has("\"param\":\"prompt[1]\"");
+        sent_has("your prompt resulted in");
     }
 }
 
@@ -260,11 +259,10 @@ TEST(test_window)
     fake.admission = ADMISSION_TOO_MANY_TOKENS;
     fake_request(PATH, "{" HI "}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"prompt\""));
+    sent_has("\"param\":\"prompt\"");
     fake_again();
     fake_request(PATH, "{" HI ",\"max_tokens\":500}");
     fake_finish(FINISH_CONTEXT, 'a');
     fake_ready();
-    assert_non_null(
-        strstr(fake.sent, "\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"length\""));
+    sent_has("\"text\":\"a\",\"logprobs\":null,\"finish_reason\":\"length\"");
 }

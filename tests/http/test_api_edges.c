@@ -18,18 +18,6 @@
 #define RERANK "/v1/rerank"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
-static void has(const char *text)
-{
-    if (!strstr(fake.sent, text))
-        fail_msg("'%s' lacks '%s'", fake.sent, text);
-}
-
-static void lacks(const char *text)
-{
-    if (strstr(fake.sent, text))
-        fail_msg("'%s' has '%s'", fake.sent, text);
-}
-
 // Sends before, "x" repeated `times` times, and after as one body.
 static void request_of(const char *path, const char *before, size_t times, const char *after)
 {
@@ -75,7 +63,7 @@ TEST(test_ends_with_an_answer)
         fake_ready();
         assert_int_equal(fake.status, 200);
         snprintf(wanted, sizeof wanted, "\"finish_reason\":\"%s\"", ends[i].reason);
-        has(wanted);
+        sent_has(wanted);
         assert_int_equal(fake.counted[ends[i].counted], 1);
         assert_int_equal(fake.stream_failures, 0);
     }
@@ -169,25 +157,25 @@ TEST(test_bounds_of_stops)
     assert_int_equal(fake.submits, 1);
     stops_request(CHAT, "stop", 17);
     assert_int_equal(fake.status, 400);
-    has("'stop' must hold at most 16 strings, got 17");
+    sent_has("'stop' must hold at most 16 strings, got 17");
     stops_request(MESSAGES, "stop_sequences", 64);
     assert_int_equal(fake.submits, 1);
     stops_request(MESSAGES, "stop_sequences", 65);
     assert_int_equal(fake.status, 400);
-    has("stop_sequences: must hold at most 64 strings, got 65");
+    sent_has("stop_sequences: must hold at most 64 strings, got 65");
     for (int bytes = 256; bytes <= 257; bytes++) {
         fake_again();
         request_of(CHAT, "{" HI ",\"stop\":\"", (size_t)bytes, "\"}");
         assert_int_equal(fake.submits, bytes == 256);
         if (bytes == 257)
-            has("'stop' must be at most 256 bytes long, got 257");
+            sent_has("'stop' must be at most 256 bytes long, got 257");
     }
     fake_again();
     fake_request(CHAT, "{" HI ",\"stop\":{}}");
-    has("'stop' must be a string or an array of strings");
+    sent_has("'stop' must be a string or an array of strings");
     fake_again();
     fake_request(MESSAGES, "{" HI ",\"stop_sequences\":\"a\"}");
-    has("stop_sequences: must be an array of strings");
+    sent_has("stop_sequences: must be an array of strings");
 }
 
 // Events are read while 2 KiB of send space is left; a keep-alive comment needs that space, too.
@@ -204,7 +192,7 @@ TEST(test_room_of_a_stream)
     fake_ready();
     assert_int_equal(fake.event_next, 2);
     fake_second(100);
-    has(": keep-alive");
+    sent_has(": keep-alive");
     size_t bytes = fake.sent_bytes;
     fake.send_space = 2047;
     fake_second(200);
@@ -275,7 +263,7 @@ TEST(test_versions)
         fake_finish(FINISH_CONTEXT, 'b');
         fake_ready();
         snprintf(wanted, sizeof wanted, "\"stop_reason\":\"%s\"", versions[i].reason);
-        has(wanted);
+        sent_has(wanted);
     }
 }
 
@@ -340,7 +328,7 @@ TEST(test_spaces_at_the_ends)
         fake_token(FAKE_SPACE);
         fake_finish(FINISH_STOP, FAKE_END);
         fake_ready();
-        has(cases[i].want);
+        sent_has(cases[i].want);
     }
 }
 
@@ -355,7 +343,7 @@ TEST(test_what_templates_are_given)
     fake_chat.silent = true;
     fake_request(CHAT, "{" HI "}");
     assert_int_equal(fake.status, 400);
-    has("the prompt is empty: it has no tokens");
+    sent_has("the prompt is empty: it has no tokens");
     fake_chat.silent = false;
     fake_again();
     fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},"
@@ -391,7 +379,8 @@ TEST(test_results_of_earlier_calls)
                  "{\"role\":\"user\",\"content\":\"v\"},"
                  "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"r\"}]}");
     assert_int_equal(fake.status, 400);
-    has("'messages[3].tool_call_id' must not answer a tool call twice; 'c1' has a result already");
+    sent_has(
+        "'messages[3].tool_call_id' must not answer a tool call twice; 'c1' has a result already");
 }
 
 // The log line names the ignored fields; the process's first one is logged at level info.
@@ -445,7 +434,7 @@ TEST(test_kinds_of_models)
         snprintf(body, sizeof body, "{\"model\":\"m\",%s}", cases[i].more);
         fake_request(cases[i].path, body);
         assert_int_equal(fake.status, 400);
-        has(cases[i].says);
+        sent_has(cases[i].says);
     }
     fake_again();
     request_of(RERANK, "{\"model\":\"", 300, "\"}");
@@ -480,9 +469,10 @@ TEST(test_bounds_of_inputs)
         fake_request(EMBEDDINGS, body);
         assert_int_equal(fake.submits, i == 0);
         if (i > 0)
-            has(i == 1 ? "'input[1]' must be a token id below 2000, got 2000; ids belong to this "
-                         "model's tokenizer: if they are from another one, send texts"
-                       : "'input[1]' must be a token id below 2000, got -1");
+            sent_has(i == 1
+                         ? "'input[1]' must be a token id below 2000, got 2000; ids belong to this "
+                           "model's tokenizer: if they are from another one, send texts"
+                         : "'input[1]' must be a token id below 2000, got -1");
     }
     for (int count = 200; count <= 202; count++) { // ids: unchanged, or truncated if requested
         fake_again();
@@ -493,7 +483,7 @@ TEST(test_bounds_of_inputs)
         fake_request(EMBEDDINGS, body);
         assert_int_equal(fake.submits, count != 201);
         if (count == 201)
-            has("resulted in 201 tokens");
+            sent_has("resulted in 201 tokens");
         else
             assert_int_equal(fake.token_count, 200);
     }
@@ -582,7 +572,7 @@ TEST(test_base64_of_each_width)
         fake_finish(FINISH_DONE, -1);
         fake_ready();
         snprintf(text, sizeof text, "\"embedding\":\"%s\"}", wanted[width - 1]);
-        has(text);
+        sent_has(text);
     }
 }
 
@@ -610,7 +600,7 @@ TEST(test_ends_of_pooling)
             assert_int_equal(fake.error, ends[i].error);
             assert_int_equal(fake.answers, 1);
             assert_int_equal(fake.frees, 1);
-            has(ends[i].says);
+            sent_has(ends[i].says);
             for (int c = 0; c < COUNTED_FINISH_COUNT; c++)
                 assert_int_equal(fake.counted[c], c == (int)ends[i].counted);
         }
@@ -639,7 +629,7 @@ TEST(test_bounds_of_documents)
     }
     fake_again();
     request_of(RERANK, "{\"model\":\"m\",\"documents\":[\"b\"],\"query\":\"", 3200, "\"}");
-    lacks("bytes long"); // 16 bytes per token of the window: the token count decides
+    sent_lacks("bytes long"); // 16 bytes per token of the window: the token count decides
 }
 
 // Documents up to 32 KiB are returned with the scores; a text worker writes larger ones.

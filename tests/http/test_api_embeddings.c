@@ -47,7 +47,7 @@ TEST(test_fewer_dimensions_have_the_length_1)
     static const float values[] = {3, 4, 12, 84, 0, 0, 1, 0}; // nothing is left of the second
     fake_request(PATH, body);
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"code\":\"unsupported_value\""));
+    sent_has("\"code\":\"unsupported_value\"");
     fake_again();
     fake_dimensions();
     fake_request(PATH, body);
@@ -55,8 +55,8 @@ TEST(test_fewer_dimensions_have_the_length_1)
     memcpy(fake.values, values, sizeof values);
     finish();
     assert_int_equal(fake.status, 200);
-    assert_non_null(strstr(fake.sent, "\"embedding\":[0.6,0.8]}"));
-    assert_non_null(strstr(fake.sent, "\"embedding\":[0.0,0.0]}"));
+    sent_has("\"embedding\":[0.6,0.8]}");
+    sent_has("\"embedding\":[0.0,0.0]}");
 }
 
 // Only the dimensions that the model folder declares are accepted; --matryoshka accepts all.
@@ -79,7 +79,7 @@ TEST(test_declared_dimensions)
         bool allowed = free ? cases[i / 2].free : cases[i / 2].declared;
         assert_int_equal(fake.submits, allowed);
         if (!allowed)
-            assert_non_null(strstr(fake.sent, "'dimensions' must be 2, 4 or absent"));
+            sent_has("'dimensions' must be 2, 4 or absent");
     }
 }
 
@@ -105,7 +105,7 @@ TEST(test_vectors_as_the_pooling_gives_them)
         fake.values = malloc(sizeof values);
         memcpy(fake.values, values, sizeof values);
         finish();
-        assert_non_null(strstr(fake.sent, cases[i].raw ? "[3.0,4.0]" : "[0.6,0.8]"));
+        sent_has(cases[i].raw ? "[3.0,4.0]" : "[0.6,0.8]");
     }
     static const char *const bad[][2] = {
         {"\"normalize\":false,\"normalized\":false", "normalized"},
@@ -118,7 +118,7 @@ TEST(test_vectors_as_the_pooling_gives_them)
         fake_request(PATH, body);
         snprintf(want, sizeof want, "\"param\":\"%s\"", bad[i][1]);
         assert_int_equal(fake.status, 400);
-        assert_non_null(strstr(fake.sent, want));
+        sent_has(want);
     }
 }
 
@@ -168,7 +168,7 @@ TEST(test_prompts_stand_in_front_of_texts)
     strcpy(body + at + 3201, "\"}");
     fake_again();
     fake_request(PATH, body);
-    assert_non_null(strstr(fake.sent, "'prompt' must be at most 3200 bytes long, got 3201"));
+    sent_has("'prompt' must be at most 3200 bytes long, got 3201");
 }
 
 TEST(test_a_model_without_prompts_takes_no_name)
@@ -176,7 +176,7 @@ TEST(test_a_model_without_prompts_takes_no_name)
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"prompt_name\":\"query\"}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "'prompt_name' must be absent: this model has no prompts"));
+    sent_has("'prompt_name' must be absent: this model has no prompts");
 }
 
 // Pooling by the mean may skip the prompt: neither its tokens nor those before it count.
@@ -239,14 +239,14 @@ TEST(test_the_left_may_be_cut)
         if (strcmp(prompt_of(NULL, cases[i][0]), cases[i][1]) != 0)
             fail_msg("%s: %s", cases[i][0], prompt_of(NULL, cases[i][0]));
     prompt_of(NULL, "\"a\",\"truncation_side\":\"left\",\"truncation_direction\":\"Left\"");
-    assert_non_null(strstr(fake.sent, "\"param\":\"truncation_side\""));
+    sent_has("\"param\":\"truncation_side\"");
 }
 
 TEST(test_so_many_inputs_as_the_server_takes)
 {
     fake_inputs_max(2);
     fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\",\"c\"]}");
-    assert_non_null(strstr(fake.sent, "must hold at most 2 inputs, got 3"));
+    sent_has("must hold at most 2 inputs, got 3");
     fake_again();
     fake_inputs_max(2);
     fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}");
@@ -259,7 +259,7 @@ TEST(test_base64)
     values_fill(1);
     finish();
     // -0.5 -0.25 0 0.25 as little-endian float32: 000000bf 000080be 00000000 0000803e
-    assert_non_null(strstr(fake.sent, "\"embedding\":\"AAAAvwAAgL4AAAAAAACAPg==\"}"));
+    sent_has("\"embedding\":\"AAAAvwAAgL4AAAAAAACAPg==\"}");
 }
 
 // The fake tokenizer returns other ids if special tokens in a text are accepted.
@@ -353,9 +353,9 @@ TEST(test_too_long)
     char body[512];
     too_long("", body, sizeof body);
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"input[1]\",\"code\":\"context_length_exceeded\","
-                                      "\"n_prompt_tokens\":201,\"n_ctx\":200"));
-    assert_non_null(strstr(fake.sent, "resulted in more than 200 tokens"));
+    sent_has("\"param\":\"input[1]\",\"code\":\"context_length_exceeded\","
+             "\"n_prompt_tokens\":201,\"n_ctx\":200");
+    sent_has("resulted in more than 200 tokens");
     too_long(",\"truncate\":true", body, sizeof body);
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.token_count, 3 + 200);
@@ -455,13 +455,13 @@ TEST(test_failures)
     fake.admission = ADMISSION_TOO_MANY_BYTES;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "max-result-bytes"));
-    assert_non_null(strstr(fake.sent, "\"param\":\"input\""));
+    sent_has("max-result-bytes");
+    sent_has("\"param\":\"input\"");
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"truncate\":false,"
                        "\"truncate_prompt_tokens\":4}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"truncate_prompt_tokens\""));
+    sent_has("\"param\":\"truncate_prompt_tokens\"");
 }
 
 // A client that leaves before the engine ends counts as an abort; a finished request was counted

@@ -12,18 +12,6 @@
     "{\"message\":\"Going "                                                                        \
     "down.\",\"type\":\"server_error\",\"param\":null,\"code\":\"unavailable\"}"
 
-static void has(const char *text)
-{
-    if (!strstr(fake.sent, text))
-        fail_msg("'%s' lacks '%s'", fake.sent, text);
-}
-
-static void lacks(const char *text)
-{
-    if (strstr(fake.sent, text))
-        fail_msg("'%s' has '%s'", fake.sent, text);
-}
-
 // Endpoints that stream: the start of an error event in a stream, and the last event of a stream
 // that the server ends after its first text.
 static const struct {
@@ -86,9 +74,9 @@ TEST(test_ends_without_an_answer)
             assert_int_equal(fake.answers, 1);
             assert_int_equal(fake.frees, 1);
             assert_true(fake.ended);
-            has(ends[i].says);
+            sent_has(ends[i].says);
             if (begun)
-                has(routes[turn / 3].says);
+                sent_has(routes[turn / 3].says);
             for (int c = 0; c < COUNTED_FINISH_COUNT; c++)
                 assert_int_equal(fake.counted[c], c == (int)ends[i].counted);
             fake_ready(); // no further output
@@ -129,13 +117,13 @@ TEST(test_62_an_error_between_the_200_and_the_first_token)
             stream_request(i, true);
             fake_second(5);
             assert_int_equal(fake.status, 200);
-            lacks("error\":{");
+            sent_lacks("error\":{");
             fake_finish(finishes[k], -1);
             fake_ready();
-            has(routes[i].says);
-            lacks("[DONE]");
-            lacks("message_stop");
-            lacks("response.completed");
+            sent_has(routes[i].says);
+            sent_lacks("[DONE]");
+            sent_lacks("message_stop");
+            sent_lacks("response.completed");
             assert_true(fake.ended);
             assert_int_equal(fake.answers, 1);
             assert_int_equal(fake.stream_failures, 1);
@@ -165,9 +153,9 @@ TEST(test_refusals_of_the_engine)
         fake_request(CHAT, "{" HI "}");
         assert_int_equal(fake.status, refusals[i].status);
         snprintf(code, sizeof code, "\"code\":\"%s\"", refusals[i].code);
-        has(code);
-        has(refusals[i].says);
-        has(refusals[i].status == 400 ? "\"param\":\"messages\"" : "\"param\":null");
+        sent_has(code);
+        sent_has(refusals[i].says);
+        sent_has(refusals[i].status == 400 ? "\"param\":\"messages\"" : "\"param\":null");
         fake_ready(); // no request is running
         fake_gone();
         assert_int_equal(fake.answers, 1);
@@ -199,7 +187,7 @@ TEST(test_refusals_of_copies)
         assert_int_equal(fake.submits, cases[i].submits);
         assert_int_equal(fake.answers, cases[i].says ? 1 : 0);
         if (cases[i].says)
-            has(cases[i].says);
+            sent_has(cases[i].says);
     }
 }
 

@@ -230,8 +230,8 @@ TEST(test_a_refused_schema_names_tool_and_keyword)
                            ",\"parameters\":{\"properties\":{\"k\":"
                            "{\"type\":\"array\",\"uniqueItems\":true}}}") "]," NAMED("weather"));
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "tool 'weather'"));
-    assert_non_null(strstr(fake.sent, "uniqueItems at #/properties/k"));
+    sent_has("tool 'weather'");
+    sent_has("uniqueItems at #/properties/k");
 }
 
 // A forced call is returned like any other call.
@@ -242,8 +242,8 @@ TEST(test_a_forced_call_is_answered)
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
     assert_int_equal(fake.status, 200);
-    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"tool_calls\""));
-    assert_non_null(strstr(fake.sent, "\"name\":\"g\",\"arguments\":\"{}\""));
+    sent_has("\"finish_reason\":\"tool_calls\"");
+    sent_has("\"name\":\"g\",\"arguments\":\"{}\"");
 }
 
 // If max_tokens ends the only call, the finish reason is "length"; an engine error fails the
@@ -272,8 +272,8 @@ TEST(test_a_head_that_the_limit_cuts_is_no_text)
         fake_finish(FINISH_LENGTH, 't');
         fake_ready();
         assert_int_equal(fake.status, 200);
-        assert_non_null(strstr(fake.sent, "\"finish_reason\":\"length\""));
-        assert_null(strstr(fake.sent, "tool_call>"));
+        sent_has("\"finish_reason\":\"length\"");
+        sent_lacks("tool_call>");
         fake_end();
     }
     fake_begin(MODEL_GENERATOR);
@@ -486,6 +486,6 @@ TEST(test_allowed_tools_are_bounded)
     fake_dialect("hermes", "think");
     ask_allowed(129);
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "must have at most 128 tools, got 129"));
-    assert_non_null(strstr(fake.sent, "\"param\":\"tool_choice.allowed_tools.tools\""));
+    sent_has("must have at most 128 tools, got 129");
+    sent_has("\"param\":\"tool_choice.allowed_tools.tools\"");
 }

@@ -80,7 +80,7 @@ TEST(test_stream_fails)
     assert_non_null(error);
     assert_non_null(strstr(error, "\"type\":\"api_error\""));
     assert_non_null(strstr(error, "\"request_id\":\"req_1\"}\n\n"));
-    assert_null(strstr(fake.sent, "message_stop"));
+    sent_lacks("message_stop");
     assert_true(fake.ended);
 }
 
@@ -103,7 +103,7 @@ TEST(test_whole_empty)
     fake_request(PATH, "{" HI "}");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":[{\"type\":\"text\",\"text\":\"\","));
+    sent_has("\"content\":[{\"type\":\"text\",\"text\":\"\",");
 }
 
 static void expect_reason(const char *version, const char *more, enum finish finish,
@@ -119,7 +119,7 @@ static void expect_reason(const char *version, const char *more, enum finish fin
     fake_finish(finish, 'c');
     fake_ready();
     snprintf(want, sizeof want, "\"stop_reason\":\"%s\"", reason);
-    assert_non_null(strstr(fake.sent, want));
+    sent_has(want);
 }
 
 TEST(test_stop_reasons)
@@ -170,8 +170,8 @@ TEST(test_too_long)
         const char *says = n == 172 ? "\"prompt is too long: 200 tokens > 199 maximum\""
                                     : "\"prompt is too long: 201 tokens > 199 maximum; it has more "
                                       "than 200 tokens, the rest was not counted\"";
-        assert_non_null(strstr(fake.sent, says));
-        assert_non_null(strstr(fake.sent, "\"type\":\"invalid_request_error\""));
+        sent_has(says);
+        sent_has("\"type\":\"invalid_request_error\"");
     }
 }
 
@@ -432,7 +432,7 @@ TEST(test_paths_of_many_blocks)
             "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[%s{\"type\":5}]}]}",
             blocks);
     fake_request(PATH, body);
-    assert_non_null(strstr(fake.sent, "messages.0.content.20.type: must be a string"));
+    sent_has("messages.0.content.20.type: must be a string");
     fake_again();
     sprintf(body,
             "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
@@ -440,5 +440,5 @@ TEST(test_paths_of_many_blocks)
             "\"a\"}]}]}]}",
             blocks);
     fake_request(PATH, body);
-    assert_non_null(strstr(fake.sent, "messages.0.content.0.tool_use_id: must name a tool call"));
+    sent_has("messages.0.content.0.tool_use_id: must name a tool call");
 }

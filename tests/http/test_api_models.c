@@ -116,13 +116,13 @@ TEST(test_another_id_is_not_found)
     fake.info.path_rest = text_of("org/name");
     fake_request("/v1/models/", "");
     assert_int_equal(fake.status, 404);
-    assert_non_null(strstr(fake.sent, "The model 'org/name' does not exist."));
+    sent_has("The model 'org/name' does not exist.");
     fake_end();
     fake_begin(MODEL_EMBEDDER);
     fake.info.shape = SHAPE_MESSAGES;
     fake.info.path_rest = text_of("org/name");
     fake_request("/v1/models/", "");
     assert_int_equal(fake.status, 404);
-    assert_non_null(strstr(fake.sent, "\"message\":\"model: org/name\""));
+    sent_has("\"message\":\"model: org/name\"");
     fake_end();
 }

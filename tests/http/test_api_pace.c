@@ -142,7 +142,7 @@ TEST(test_a_begun_call_is_bounded)
         if (bytes < 64 * 1024)
             fake_gone();
         else
-            assert_non_null(strstr(fake.sent, "at most 65536 bytes of its arguments"));
+            sent_has("at most 65536 bytes of its arguments");
     }
 }
 
@@ -232,7 +232,7 @@ TEST(test_echoes_of_one_answer_are_bounded)
         if (stream)
             fake_gone();
         else
-            assert_non_null(strstr(fake.sent, "\"param\":\"echo\""));
+            sent_has("\"param\":\"echo\"");
     }
 }
 
@@ -262,7 +262,7 @@ TEST(test_blocks_come_in_pieces)
     fake_ready();
     fake.send_space = ROOM;
     fake_send_space();
-    assert_null(strstr(fake.sent, "input_json_delta"));
+    sent_lacks("input_json_delta");
     assert_true(read_slowly() > 1);
     assert_true(fake.ended);
     size_t thoughts = 0, inputs = 0, deltas = 0;
@@ -273,7 +273,7 @@ TEST(test_blocks_come_in_pieces)
     }
     assert_int_equal(deltas, 2); // of 3,507 bytes
     assert_true(thoughts > LETTERS / 2 && inputs > LETTERS / 2);
-    assert_non_null(strstr(fake.sent, "\"stop_reason\":\"tool_use\""));
+    sent_has("\"stop_reason\":\"tool_use\"");
 }
 
 enum { ALTERNATIVES = 20, RESPONSE_CHUNK_MAX = 2 * 8 * ALTERNATIVES * 80 }; // twice eight entries
@@ -565,7 +565,7 @@ TEST(test_61_thoughts_and_calls_wait_for_room)
         if (responses) {
             assert_int_equal(deltas_of("response.reasoning_text.delta", 't'), LETTERS);
             assert_int_equal(deltas_of("response.function_call_arguments.delta", 'i'), LETTERS);
-            assert_non_null(strstr(fake.sent, "event: response.completed\n"));
+            sent_has("event: response.completed\n");
             continue;
         }
         char *thoughts = body_with("", "t", LETTERS, ""),

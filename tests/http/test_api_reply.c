@@ -367,7 +367,7 @@ TEST(test_calls_are_not_continued)
                        "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\"}}],"
                        "\"prefix\":true}]," TOOLS "}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "only an assistant message without tool calls can be"));
+    sent_has("only an assistant message without tool calls can be");
 }
 
 TEST(test_each_choice_goes_on_with_the_message)
@@ -380,8 +380,8 @@ TEST(test_each_choice_goes_on_with_the_message)
         fake_finish(FINISH_STOP, FAKE_END);
     }
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"arguments\":\"{\\\"a\\\": 0}\"}}]}"));
-    assert_non_null(strstr(fake.sent, "\"arguments\":\"{}\"}}]}"));
+    sent_has("\"arguments\":\"{\\\"a\\\": 0}\"}}]}");
+    sent_has("\"arguments\":\"{}\"}}]}");
 }
 
 // A begun call is not yet a response: a failure before the first token is a status.
@@ -429,8 +429,8 @@ TEST(test_a_stop_of_one_choice_leaves_the_calls_of_others)
     fake_choice(1);
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"a\""));
-    assert_non_null(strstr(fake.sent, "{\\\"x\\\": \\\"END\\\"}"));
+    sent_has("\"content\":\"a\"");
+    sent_has("{\\\"x\\\": \\\"END\\\"}");
 }
 
 // fake_end counts JSON values, the leak sanitizer finds the reader's memory.
@@ -441,7 +441,7 @@ TEST(test_nothing_is_left_on_the_other_ways_out)
     fake_text("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
     fake_ready();
     fake_cut(&failure); // inside a call
-    assert_non_null(strstr(fake.sent, "\"error\":"));
+    sent_has("\"error\":");
     again("hermes", "think");
     fake.admission = ADMISSION_BUSY;
     fake_request(PATH, "{" HI "," TOOLS ","
@@ -486,9 +486,9 @@ static bool reply_fits(size_t arena_bytes)
         assert_int_equal(fake.status, 500);
         return false;
     }
-    assert_non_null(strstr(fake.sent, thoughts));
+    sent_has(thoughts);
     snprintf(want, sizeof want, "\\\"%s\\\"}", argument);
-    assert_non_null(strstr(fake.sent, want));
+    sent_has(want);
     return true;
 }
 
@@ -519,11 +519,11 @@ TEST(test_16_joined_characters_are_not_held_together)
             assert_int_equal(fake.sent_bytes > before, at[1] == 0);
         }
         snprintf(told, sizeof told, "\"content\":\"%s\"", characters[i]);
-        assert_non_null(strstr(fake.sent, told));
+        sent_has(told);
     }
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_null(strstr(fake.sent, "\xEF\xBF\xBD"));
+    sent_lacks("\xEF\xBF\xBD");
 }
 
 // Usage and [DONE] are sent only if the stream succeeds.
@@ -535,14 +535,14 @@ TEST(test_78_no_usage_after_a_choice_that_fails)
     fake_text("a");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
+    sent_has("\"finish_reason\":\"stop\"");
     fake_choice(1);
     fake_text("b");
     fake_finish(FINISH_ERROR, -1);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"error\":{"));
-    assert_null(strstr(fake.sent, "[DONE]"));
-    assert_null(strstr(fake.sent, "prompt_tokens"));
+    sent_has("\"error\":{");
+    sent_lacks("[DONE]");
+    sent_lacks("prompt_tokens");
     assert_true(fake.ended);
     assert_int_equal(fake.stream_failures, 1);
 }

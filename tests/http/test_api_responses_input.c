@@ -351,5 +351,5 @@ TEST(test_tokens_are_counted)
     again();
     fake_request("/v1/responses/input_tokens", "{\"model\":\"m\"}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"input\""));
+    sent_has("\"param\":\"input\"");
 }

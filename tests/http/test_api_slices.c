@@ -118,7 +118,7 @@ TEST(test_a_schema_that_is_too_large)
     put("]}}");
     check_slices("/v1/chat/completions", MODEL_GENERATOR, 10 * TEXT_BYTES); // not the eleventh
     prepare("/v1/chat/completions", MODEL_GENERATOR, 0);
-    assert_non_null(strstr(fake.sent, "must have at most 1048576 bytes"));
+    sent_has("must have at most 1048576 bytes");
 }
 
 // A field that the response repeats is written only until its size exceeds the limit.

@@ -402,11 +402,11 @@ TEST(test_a_grammar_that_cannot_be_followed)
             assert_int_equal(fake.status, stream ? 200 : ends[i].status);
             assert_int_equal(fake.error, ends[i].error);
             assert_int_equal(fake.stream_failures, stream);
-            assert_non_null(strstr(fake.sent, ends[i].says));
+            sent_has(ends[i].says);
             assert_int_equal(strstr(fake.sent, "\"param\":\"response_format.json") != NULL,
                              grammar);
             assert_int_equal(strstr(fake.sent, "\"code\":\"unsupported_value\"") != NULL, grammar);
-            assert_null(strstr(fake.sent, "[DONE]"));
+            sent_lacks("[DONE]");
         }
         fake_again();
         fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}");
@@ -414,9 +414,9 @@ TEST(test_a_grammar_that_cannot_be_followed)
         fake_ready();
         bool crowded = ends[i].error == HTTP_CROWDED;
         assert_int_equal(fake.status, crowded ? 529 : ends[i].status);
-        assert_non_null(strstr(fake.sent, grammar   ? "\"type\":\"invalid_request_error\""
-                                          : crowded ? "\"type\":\"overloaded_error\""
-                                                    : "\"type\":\"api_error\""));
+        sent_has(grammar   ? "\"type\":\"invalid_request_error\""
+                 : crowded ? "\"type\":\"overloaded_error\""
+                           : "\"type\":\"api_error\"");
         assert_int_equal(strstr(fake.sent, "output_config.format.schema: is refused") != NULL,
                          grammar);
     }
@@ -504,7 +504,7 @@ TEST(test_a_continued_message_has_no_forced_call)
                        "\"content\":\"b\"}],\"continue_final_message\":true,"
                        "\"add_generation_prompt\":false}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "\"param\":\"tool_choice\""));
+    sent_has("\"param\":\"tool_choice\"");
 }
 
 // With n, each choice follows the same grammar; so does each prompt of completions.

@@ -329,6 +329,6 @@ TEST(test_a_cut_prompt_has_opened_reasoning)
     fake_text("hm</think>Yes");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"Yes\""));
-    assert_non_null(strstr(fake.sent, "\"reasoning_content\":\"hm\""));
+    sent_has("\"content\":\"Yes\"");
+    sent_has("\"reasoning_content\":\"hm\"");
 }

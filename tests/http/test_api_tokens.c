@@ -102,7 +102,7 @@ TEST(test_the_last_message_may_go_on)
     fake_request("/tokenize",
                  "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":"
                  "\"assistant\",\"content\":\"yo\"}],\"continue_final_message\":true}");
-    assert_non_null(strstr(fake.sent, ",121,111],")); // "yo"
+    sent_has(",121,111],"); // "yo"
 }
 
 // A prompt larger than any window is counted, too.
