@@ -384,7 +384,8 @@ TEST(test_each_choice_goes_on_with_the_message)
     sent_has("\"arguments\":\"{}\"}}]}");
 }
 
-// A begun call is not yet a response: a failure before the first token is a status.
+// A stream that continues a call begins with the first token, not with the given part of the call:
+// a failure before that token is answered with an HTTP status.
 TEST(test_a_failure_before_the_first_token_of_a_continued_call)
 {
     fake_request(PATH, "{\"model\":\"m\",\"stream\":true," TOOLS "," CONTINUED(

@@ -56,7 +56,8 @@ TEST(test_texts_of_tokens_come_where_they_are_asked_for)
         "{\"count\":2,\"max_model_len\":200,\"tokens\":[97,34],\"token_strs\":[\"a\",\"\\\"\"]}");
 }
 
-// The prompt equals that of a chat request with the same conversation; its last token shows which.
+// The prompt equals that of a chat request with the same conversation. Here it is recognized by its
+// length and its last token.
 TEST(test_a_conversation_is_rendered_by_the_template)
 {
     static const struct {

@@ -105,7 +105,7 @@ static void test_beats_of_threads(void **state)
     (void)state;
     assert_true(a_thread_is_late(11000));
     assert_false(a_thread_is_late(9000));
-    assert_true(wait_until(is_healthy, NULL)); // each thread renews its own
+    assert_true(wait_until(is_healthy, NULL)); // each thread renews its own beat
 }
 
 // A failed model is named and the other one still serves; if all have failed, the process is

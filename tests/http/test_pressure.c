@@ -228,7 +228,7 @@ static void test_body_budget_among_keyed(void **state)
     assert_true(fixture_wait_live(&f, 2));
     wait_held(&f, 12 * MIB, 13 * MIB);
     upload_begin(&other, &f, UPLOAD, 6 * MIB);
-    assert_true(http_client_send(&other, filler, 7 * MIB / 2)); // 4 MiB: over the limit
+    assert_true(http_client_send(&other, filler, 7 * MIB / 2)); // holds 4 MiB: 2 over the limit
     assert_true(fixture_wait_cancelled(&f, 1));
     assert_true(http_client_closed(&large, FAR_MS));
     port_double_settle(f.ports[0]);
