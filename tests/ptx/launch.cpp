@@ -136,7 +136,7 @@ struct {
     {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
     {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     {"attn_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
-    // the last part reads all parts
+    // the block whose part arrives last reads the parts of the other blocks
     {"attn_kernel<bf16, 128, 16>", "atom.acq_rel.gpu.global.add.u32", 0},
 };
 
@@ -444,7 +444,7 @@ cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
     return shared_allow(host, (size_t)value);
 }
 
-// Returns the version of the virtual architecture, such as "90" of .target sm_90a.
+// Fills only ptxVersion: the version of the virtual architecture, such as 90 for .target sm_90a.
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts, const void *host)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
