@@ -25,8 +25,8 @@ struct tensor_file {
 
 // Starts an empty file.
 void tensor_file_begin(struct tensor_file *file);
-// A tensor of a golden file. Its values are 1 + v / 128 if kind < 0, otherwise v / 2^kind, with v
-// from the hash.
+// A tensor of a golden file. Each value is 1 + v / 128 if kind < 0, otherwise v / 2^kind, where v
+// is an integer hash of seed, index and the position of the value.
 struct golden_tensor {
     const char *name;
     const json_t *shape;

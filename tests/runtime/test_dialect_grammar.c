@@ -231,8 +231,9 @@ static void test_calls_in_free_text_are_read_back(void **state)
         fail_msg("%u of %u walks ended", ended, begun);
 }
 
-// Draws tokens, '[' if it is allowed, until '[' is no longer allowed after a run of over 9. Returns
-// the length of the run; NEST_MAX: the brackets are raw text.
+// Writes '[' wherever the grammar allows it, otherwise a random token. Ends when '[' is refused
+// after at least 10 of them without another token, and returns their number. NEST_MAX: '[' was
+// never refused, so the brackets are raw text.
 enum { NEST_MAX = 300, NEST_STEPS = 2000 };
 static uint32_t brackets_write(const struct subject *s, struct matcher *m, uint64_t *seed,
                                struct written *out)
