@@ -157,8 +157,8 @@ static uint32_t postponed_now(const struct crowd *c)
     return count;
 }
 
-// Postponed rows hold no sampling records: even more of them than a step has do not delay the first
-// token of a new request.
+// Postponed rows hold no sampling records: even if there are more postponed rows than records in a
+// step, they do not delay the first token of a new request.
 static void test_postponed_rows_do_not_delay_new_requests(void **state)
 {
     (void)state;

@@ -181,7 +181,8 @@ static void test_each_choice_counts_with_its_prompt(void **state)
     rig_close(&rig);
 }
 
-// The history of a preempted sequence counts with its answer.
+// The history of a preempted sequence is its prompt and its answer; both count towards the limit of
+// a step.
 static void test_answers_count_as_histories(void **state)
 {
     (void)state;

@@ -26,9 +26,12 @@ enum {
 struct prompt {
     struct request *request; // NULL: unused entry
     uint32_t length;
-    uint64_t turn, first;    // tokens due up to its end, all prompts before it included; tokens of
-                             // first halves so far
-    uint64_t shorts, second; // the two sums for short prompts and second halves
+    // turn: its tokens, plus those that the other prompts still lacked when it arrived; first: sum
+    // of the first halves of all steps since then
+    uint64_t turn, first;
+    // shorts: as turn, but each other prompt counts as at most two steps; second: sum of the second
+    // halves
+    uint64_t shorts, second;
     bool done;
 };
 
@@ -104,8 +107,9 @@ static void prompts_read(struct rig *rig, struct prompt *all)
     }
 }
 
-// Checks after each step that a prompt which is not done has not been offered all its due tokens by
-// the first halves. First halves are half of all tokens that steps had for prompts.
+// Called after each step. tokens: what the step had for prompts. Half of them, the first half, go
+// to the oldest prompts, the rest to short ones. Checks that each prompt is done once the first
+// halves reach its `turn`, and a tiny one also once the second halves reach its `shorts`.
 static void prompts_check(struct prompt *all, uint32_t tokens)
 {
     for (uint32_t i = 0; i < LIVE; i++) {
