@@ -159,7 +159,7 @@ static void every_call(bool exact)
             fail_msg("call %llu failed and nobody said so", (unsigned long long)at);
         if (at % 8 != 0 && at != whole)
             continue;
-        assert_int_equal(life_run(exact, 0, &calls), STATUS_OK); // nothing of it remains
+        assert_int_equal(life_run(exact, 0, &calls), STATUS_OK); // no trace of the failure remains
         assert_int_equal(calls, whole);
     }
 }
