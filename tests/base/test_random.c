@@ -52,7 +52,7 @@ static void test_sizes(void **state)
     (void)state;
     for (size_t bytes = 0; bytes <= SYSTEM_BYTES; bytes++) {
         unsigned char seen[SYSTEM_BYTES + 1] = {0}, out[SYSTEM_BYTES + 1] = {0};
-        for (int i = 0; i < 8; i++) { // a byte is 0 eight times in 2^64
+        for (int i = 0; i < 8; i++) { // all eight values of a byte are 0 with probability 2^-64
             random_fill(out, bytes);
             for (size_t k = 0; k <= SYSTEM_BYTES; k++)
                 seen[k] |= out[k];

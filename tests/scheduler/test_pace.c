@@ -168,7 +168,7 @@ static void test_tokens_follow_the_measured_time(void **state)
     pace_init(&p, 2.5);
     assert_int_equal(pace_tokens(&p, 300), 0); // first a step of decodes is measured
     note(&p, 0, 0, 100, 4);
-    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // next, one with a few prompt tokens
+    assert_int_equal(pace_tokens(&p, 300), PACE_TOKENS_MIN); // then with the fewest prompt tokens
     assert_int_equal(pace_tokens(&p, 5), 5);
     note(&p, 50, 300, 200, 1);
     assert_int_equal(pace_tokens(&p, 300), 75); // 100 + 75 * 2 = 250 ns
