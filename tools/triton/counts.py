@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamic PTX instructions of our kernels beside Triton's at equal shapes, both compiled for sm_80 and interpreted.
+"""Compares dynamic PTX instruction counts of weft's kernels with Triton's at equal shapes, compiled for sm_80 and interpreted.
 
   tools/triton/counts.py --program PTX_RUN [--check | --write] [--keep FOLDER]
 
-By a Python that has Triton (check.py makes build/triton-venv), where nvcc is. --check: bench/gpu_predictions.md must have the same
-table; --write: it gets it. --keep: the PTX of our kernels stays there and is not made again.
+Needs nvcc and a Python with Triton (check.py creates build/triton-venv). --check: checks the table of
+bench/gpu_predictions.md; --write: writes it. --keep: keeps the PTX of weft's kernels in FOLDER and reuses it.
 
-A tile of attention is one warp, 16 query rows, 64 keys, dim 128; a tile of a product one warp and 64 of k, of 128
-features x 64 tokens on eight warps. What is printed is the slope over the length, so that begin and end of a kernel
-do not count. PTX is not SASS: ptxas drops moves and adds the steps of divisions, so these numbers compare with each
-other, not with counts of SASS. Our results must be right, else the script exits with 1.
+A tile of attention is one warp, 16 query rows, 64 keys, dim 128; a tile of a product is one warp and 64 of k, of 128
+features x 64 tokens on eight warps. The printed numbers are slopes over the length, so the start and end of a kernel do
+not count. PTX is not SASS: ptxas drops moves and expands divisions, so these numbers can be compared with each other,
+not with SASS counts. If a result of weft's kernels is wrong, the script exits with 1.
 """
 import argparse
 import pathlib
@@ -31,7 +31,7 @@ BF16 = 1  # of enum dtype
 
 
 class Kernel:
-    """One of our kernels in the PTX of its source."""
+    """One of weft's kernels, as the PTX of its source."""
 
     def __init__(self, folder, source, name):
         self.text, self.name = folder / (source + ".ptx"), name
@@ -57,7 +57,7 @@ def words_of(*values):
 
 
 def attention_ours(kernel, program, folder, case, warps, page):
-    """Counts of one item on `warps` warps: the case's one head, its keys in pages of that many tokens."""
+    """Returns the counts of one item on `warps` warps: the single head of the case, with pages of `page` tokens."""
     q, k, v = (case.arguments[n][1][0] for n in "qkv")
     (lq, _), (lk, _) = q.shape, k.shape
     pages = -(-lk // page)
@@ -98,7 +98,7 @@ def triton_counts(program, folder, case):
 
 
 def slope(make, short, long, tiles):
-    """Of each count between two lengths, a tile."""
+    """Returns the slope of each count between two lengths, per tile."""
     first, last = make(short), make(long)
     return {name: (last[name] - first[name]) / tiles for name in first}
 
@@ -110,7 +110,7 @@ def row(what, ours, theirs):
 
 
 def attention(program, folder):
-    """The lines of the table."""
+    """Returns the lines of the table."""
     for what, warps, bm in (("prefill, four warps", 4, 128), ("one warp", 1, 16)):
         case = lambda lk: cases.attention("bf16", DIM, bm, lk, False, heads=1, group=1, bm=bm, warps=warps)
         kernel = Kernel(folder, "attn_d128", "_Z11attn_kernelI4bf16Li128ELi%dEEv8attn_run" % bm)
