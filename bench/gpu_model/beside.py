@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What was predicted beside what was measured: rows of bench/gpu.sh's bench.jsonl beside the model of predict.py.
+"""Compares predictions with measurements: rows of bench/gpu.sh's bench.jsonl with the model of predict.py.
 
   bench/gpu_model/beside.py BENCH_JSONL
 
-The rows are those of gpu_ops (kernels), bench_step (whole steps of qwen3-8b, default mode) and gpu_torch.py (left out). The
-model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right where the measured
-time lies within its error. Not judged: a kernel so short that the host's launches are what was timed (the run's own row of
-launches), and a time below the bound, where the measurement itself is in doubt. Rows of which nothing was predicted are counted
-by name. Exits 2 where a row cannot be read, or no card of the model was measured.
+The rows are those of gpu_ops (kernels), bench_step (complete steps of qwen3-8b, default mode) and gpu_torch.py (ignored). The
+model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right
+if the measured time is within its error. Not judged: a kernel so short that the host's launches determine its time (measured
+by the run's row of launches), and a time below the bound, which makes the measurement doubtful. Rows without a prediction are
+counted by name. Exits with 2 if a row cannot be read, or if the GPU is not one of the model.
 """
 import argparse
 import collections
@@ -20,7 +20,7 @@ import sys
 import predict
 from cards import cards
 
-HOST_BOUND = 1.5  # times the distance of two launches of next to nothing
+HOST_BOUND = 1.5  # times the interval between two nearly empty launches
 QWEN3 = predict.SHAPES["Qwen3-8B"]
 Row = collections.namedtuple("Row", "what seconds predicted exact")  # predicted: (seconds, bound, error), or None
 
@@ -31,12 +31,12 @@ def numbers(pattern, text):
 
 
 def kernel(model, op, shape, exact):
-    """What is predicted of a row of gpu_ops; None: nothing. The shapes of norms, SwiGLU and heads are those of decision 0040's records."""
+    """Returns the prediction for a row of gpu_ops, or None. The shapes of norms, SwiGLU and heads are those of decision 0040's records."""
     if op == "gemm":
         n, k, rows = numbers(r"n (\d+) k (\d+) rows (\d+)", shape)
         return (model.own_product if exact else model.product)(rows, n, k)
     if op == "attn":
-        if exact:  # its parts are others than the model's plan
+        if exact:  # its parts differ from the model's plan
             return None
         if one := numbers(r"decode (\d+) x (\d+)", shape):
             return model.decode_attention(*one)
@@ -59,7 +59,7 @@ def kernel(model, op, shape, exact):
 
 
 def step(model, case, shape, exact):
-    """What is predicted of a row of bench_step."""
+    """Returns the prediction for a row of bench_step."""
     if exact or shape != "qwen3-8b":
         return None
     one = numbers(r"decode (\d+) at (\d+)", case)
@@ -71,7 +71,7 @@ def step(model, case, shape, exact):
 
 
 def card_of(rows):
-    """The model's name of the card that was measured, and its own."""
+    """Returns the name of the measured GPU in the model, and the name in the rows."""
     names = [row["card"] for row in rows if "card" in row]
     if not names:
         sys.exit("no row names a card: nothing was measured")
@@ -79,7 +79,7 @@ def card_of(rows):
 
 
 def read(rows, model):
-    """Rows of kernels and of steps, and the seconds between two launches."""
+    """Returns rows of kernels and of steps, and the seconds between two launches."""
     kernels, steps, apart, head = [], [], 0, {}
     for row in rows:
         if "baseline" in row or "filled_blocks" in row:
@@ -112,7 +112,7 @@ def judged(row, apart):
 
 
 def table(name, rows, unit, scale, apart):
-    """Lines of a table, and how many of its verdicts there are of each kind."""
+    """Returns the lines of a table, and the number of its verdicts of each kind."""
     known = [row for row in rows if row.predicted]
     verdicts = collections.Counter()
     lines = ["| %s | predicted %s | measured %s | measured / predicted | |" % (name, unit, unit), "| --- | --- | --- | --- | --- |"]

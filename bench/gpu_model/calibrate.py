@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model beside published times of attention by mma.sync, which has the form of FlashAttention-2.
+"""Compares the model with published times of attention with mma.sync, structured like FlashAttention-2.
 
   build/triton-venv/bin/python bench/gpu_model/calibrate.py PTX_RUN [--nvdisasm NVDISASM]
 
-By the Python that tools/triton/check.py makes. Triton compiles attention of our own writing for sm_80 with the tile of
-FlashAttention-2 at dim 128 (128 queries, 64 keys, four or eight warps), the interpreter counts, ptxas makes machine code for
-sm_90a of it, and the model gives the rate of the main loop. Published: FlashAttention-2 without a causal mask at 8,192 tokens
-and dim 128 reaches 370 TFLOP/s on an H100 SXM5 (arXiv 2407.08608, figures; read from a transcription of them) and up to 73 %
-of an A100's peak, 228 TFLOP/s (arXiv 2307.08691, abstract). Exits 1 where the model is off by more than 15 %.
+Runs with the Python environment of tools/triton/check.py. Triton compiles the attention of cases.py for sm_80 with the tile of
+FlashAttention-2 at dim 128 (128 queries, 64 keys, four or eight warps), the interpreter counts instructions, ptxas generates
+machine code for sm_90a, and the model predicts the rate of the main loop. Published: FlashAttention-2 without a causal mask at
+8,192 tokens and dim 128 reaches 370 TFLOP/s on an H100 SXM5 (arXiv 2407.08608, figures; read from a transcription of them) and
+up to 73 % of an A100's peak, 228 TFLOP/s (arXiv 2307.08691, abstract). Exits 1 if the model is off by more than 15 %.
 """
 import argparse
 import collections
@@ -44,7 +44,7 @@ class Run:
 
 
 def record(program, nvdisasm, folder, queries, warps):
-    """A kernel as measure.py writes it: the slope between two lengths, a tile of one warp."""
+    """Returns a record of a kernel in the format of measure.py: the slope between two lengths, per tile of one warp."""
     short, long = (Run(program, folder, queries, warps, length) for length in (512, 1024))
     text = long.kernel.asm["ptx"]
     if short.kernel.asm["ptx"] != text:

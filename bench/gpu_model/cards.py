@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constants of cards.json, by card; each is written there with its source."""
+"""The constants of cards.json per GPU; the file names the source of each."""
 import json
 import pathlib
 
 
 def cards():
-    """{card: {name: number, "latency": {opcode: cycles}}}"""
+    """Returns {card: {name: number, "latency": {opcode: cycles}}}"""
     written = json.loads(pathlib.Path(__file__).with_name("cards.json").read_text())
     written.pop("sources")
     out = {}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the hot kernels issue, in machine code, and what one warp needs for it, as JSON.
+"""Writes as JSON the machine instructions that the hot kernels issue, and the cycles that one warp needs for them.
 
   bench/gpu_model/measure.py KERNEL_COUNTS --out FILE [--nvdisasm NVDISASM]
 
-KERNEL_COUNTS is tests/ptx's program (its counts are exact), nvdisasm that of the toolkit or of PyPI's nvidia-cuda-nvdisasm
-(13.2 or later). Rows and units are those of tests/ptx/budgets.py. Cycles are of one warp with nothing else on the
-processor, by the control bits of the machine code for sm_90a and the latencies of each card in cards.json; a kernel that
-waits for its own loads from memory takes the latency `stream`.
+KERNEL_COUNTS is the program of tests/ptx (its counts are exact), nvdisasm that of the toolkit or of PyPI's
+nvidia-cuda-nvdisasm (13.2 or later). Rows and units are those of tests/ptx/budgets.py. Cycles are those of one warp alone on
+an SM, from the control bits of the machine code for sm_90a and the latencies of each GPU in cards.json; a kernel that waits
+for its own loads from memory uses the latency `stream`.
 """
 import argparse
 import collections
@@ -24,10 +24,10 @@ import sass  # noqa: E402
 from cards import cards  # noqa: E402
 
 STREAMS = ("gemm_small", "rms_", "layer_", "swiglu", "qkv_post", "sample_")
-# How attention is launched by default (attn_plan.c, attn.h): keys of a part at most, parts a processor that smaller parts aim at
-# (0: all parts are that long), parts that a merge is taken to weigh in the time of a tile and processors' parts of which one is filled at
-# least (longer parts of long rows), blocks a processor (0: as many as fit), whether a launch of its own merges parts, with nothing to
-# merge, too, and query rows of a prefill warp. Of the launch, not of the model: it changes with it.
+# The default launch of attention (attn_plan.c, attn.h): maximum keys of a part; parts per SM that shorter parts aim at (0: all parts have
+# the maximum); parts merged in the assumed time of a tile, and parts per SM of which at least one is filled (for longer parts of long
+# rows); blocks per SM (0: as many as fit); whether a separate launch merges parts, even if there are none; query rows of a prefill warp.
+# It describes the launch, not the model, and changes with the launch.
 PLAN = {"part_keys": 1024, "parts_a_processor": 6, "merged_a_tile": 4, "filled_least": 4, "blocks_a_processor": 0, "merge_launched": False, "prefill_warp_rows": 32}
 MERGE = "attention, merge of three parts"
 FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "FADD2"}
@@ -68,11 +68,12 @@ class Measured:
         return self.code[one["entry"]]
 
     def kernel(self, one, shorter, units, parts=0):
-        """parts: only what is issued less often than that many parts more are computed, as the merge by the warp that comes last."""
+        """Returns the record of a kernel per unit. parts: if not 0, counts only instructions whose issues grow by less than `parts`
+        between the two launches, such as the merge by the last warp."""
         warps = one["warps"] - (shorter["warps"] if shorter else 0)
         instructions, labels, text = self.code_of(one)
         issues = sass.issues_of(instructions, labels, issued_of(one, shorter), text)
-        if parts:  # each launch by itself: what begins a merge is issued as often in both
+        if parts:  # each launch separately: the start of a merge is issued equally often in both
             longer, less = (sass.issues_of(instructions, labels, dict(x["lines"]), text) for x in (one, shorter))
             issues = [a - b if a - b < parts else 0 for a, b in zip(longer, less)]
         pipes = collections.Counter()
@@ -93,8 +94,8 @@ class Measured:
                 "warps_a_unit": (one["warps"] - (shorter["warps"] if shorter else 0)) / units, **self.resources["kernel " + name]}
 
     def merge(self):
-        """The merge inside of attention's kernel as a record of its own: its code's issues and cycles, and the sectors of parts' states,
-        written and read; of three parts, by the difference of 64 parts and 32, of which all but the last have no keys."""
+        """Returns the record of the merge inside the attention kernel: issues and cycles of its code, and the sectors of the parts'
+        states, written and read. For three parts, from the difference of 64 and 32 parts, of which all except the last have no keys."""
         (one,), (shorter,) = (budgets.instances(self.lines, "attn, %d parts" % n, "attn_kernel") for n in (64, 32))
         units = 32 / 3
         ptx = sum(times for times in issued_of(one, shorter).values() if times < 32) / units

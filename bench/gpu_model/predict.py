@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted times of the hot kernels and of whole steps, beside their bounds. Nothing here was measured on a card.
+"""Predicts the times of the hot kernels and of complete steps, with their bounds. Nothing here was measured on a GPU.
 
   bench/gpu_model/predict.py [--kernels FILE | --check | --write]
 
-From FILE, after.json if none is named (measure.py: exact counts, one warp's cycles by the machine code, how attention is launched) and
-cards.json (constants with their sources). --write puts the tables of before.json and after.json into bench/gpu_predictions.md; --check fails where they
-are others, and where after.json counts what the budgets of tests/ptx do not.
+The input is FILE, or after.json (measure.py: exact counts, cycles of one warp from the machine code, launch of attention), and
+cards.json (constants with their sources). --write writes the tables of before.json and after.json to bench/gpu_predictions.md;
+--check fails if they differ, or if the counts of after.json differ from the budgets of tests/ptx.
 
-The model. What runs on a processor at once follows from registers, shared memory and warps. So many warps take, for each
-unit of work, the longest of: one warp's own cycles; instructions, one a cycle and scheduler; each pipe's cycles (mma,
-fp32, integer, multiply-add of integers, special); passes over shared memory, one a cycle; sectors from the second cache.
-One warp's cycles and the rest do not overlap wholly: the root of the sum of their squares stands for the longer one, the
-one choice that was made by looking at published times (calibrate.py). Blocks take their items as the launch deals them
-out, and the last block ends the kernel. Bytes from memory pass at the share of the card's rate that was published, beside
-all that (fourth powers). A launch costs a gap. Products of the library are not modelled: they take the
-rates that the design page assumes for them. The bound of a kernel is its bytes at the card's specified rate or its
-products at its specified peak, whichever takes longer. Errors (ERRORS) are estimates from what the model was compared
-with; those of a step's parts are added up.
+The model. Registers, shared memory and warps determine how many warps an SM runs together. For each unit of work these warps
+need the longest of: one warp's own cycles; instructions, one per cycle and scheduler; each pipe's cycles (mma, fp32, integer,
+integer multiply-add, special); passes over shared memory, one per cycle; sectors from the L2 cache. One warp's cycles and the
+rest do not overlap completely: the root of the sum of their squares replaces the longer one. This is the only choice that was
+made from published times (calibrate.py). Blocks get their items as the launch distributes them, and the last block ends the
+kernel. Memory traffic at the published share of the GPU's bandwidth overlaps with all that (combined by fourth powers). A
+launch costs a gap. Products of cuBLASLt are not modelled: the design page assumes their rates. The bound of a kernel is the
+longer of its bytes at the GPU's specified bandwidth and its products at the specified peak. Errors (ERRORS) are estimates from
+comparisons of the model; those of a step's parts are added.
 """
 import argparse
 import heapq
@@ -37,13 +36,13 @@ HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
 STEPS = [("decode", rows, context) for context in (1024, 8192) for rows in (1, 32, 256)] + [("prefill", 1, 8192)]
 PARTIALS = (64 << 20) // (16 * DIM * 4)
 TILE = 64
-# Of a kernel's time: bound by its instructions (the latencies are known to 30 %; calibrate.py is off by 13 %), by memory,
-# and of the library's products.
+# Relative errors of a kernel's time if it is bound by instructions (the latencies are known to 30 %; calibrate.py is off by 13 %)
+# or by memory, and of products of cuBLASLt.
 ERRORS = {"instructions": 0.3, "memory": 0.1, "library": 0.15}
 
 
 def together(*times, power=4):
-    """About the longest of what overlaps in the main."""
+    """Returns about the longest of times that mostly overlap."""
     return sum(t**power for t in times) ** (1 / power)
 
 
@@ -64,12 +63,12 @@ class Kernel:
         self.shared = max(fourth, one["wavefronts"], one["sectors"] * 32 / card["l2_bytes"])
 
     def unit(self, warps):
-        """Cycles for one unit of each of so many warps of a processor; alone counts a warp's share of a unit."""
+        """Returns the cycles in which each of `warps` warps of an SM completes one unit; `alone` counts a warp's share of a unit."""
         share = self.one["warps_a_unit"] or 1
         return together(self.alone / share, warps * self.shared / share, power=2)
 
     def dealt(self, items, blocks):
-        """Cycles until blocks that take items (units each) in turn are done."""
+        """Returns the cycles until blocks that take the items (units each) one after another are done."""
         blocks = min(blocks, len(items))
         slots = self.card["processors"] * self.resident
         at_once = min(self.resident, math.ceil(blocks / self.card["processors"]))
@@ -80,7 +79,7 @@ class Kernel:
         return max(ends)
 
     def pool(self, units):
-        """Cycles for equal units, each over warps of its own."""
+        """Returns the cycles for equal units, each on its own warps."""
         warps = units * self.one["warps_a_unit"]
         most = self.card["processors"] * self.resident * self.warps
         now = min(most, warps)
@@ -100,7 +99,7 @@ class Model:
         return Kernel(self.card, self.name, found[0])
 
     def timed(self, work, bound, kind):
-        """(seconds with the gap of the launch, those of the bound, how far the first may be off)"""
+        """Returns (seconds with the gap of the launch, seconds of the bound, error of the first)"""
         time = work + self.card["gap_us"] * 1e-6
         return time, bound, time * ERRORS[kind]
 
@@ -112,14 +111,14 @@ class Model:
         return self.finished(self.kernel(row).pool(units), moved, moved / self.rate)
 
     def product(self, tokens, n, k):
-        """Of the library: assumed rates."""
+        """Returns the time of a product of cuBLASLt at the assumed rates."""
         moved, flops = 2 * (n * k + tokens * (n + k)), 2 * tokens * n * k
         bound = max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12))
         work = flops / (self.card["product_tflops"] * 1e12)
         return self.timed(together(moved / (self.rate * self.card["product_share"]), work), bound, "library")
 
     def own_product(self, tokens, n, k):
-        """Of exact mode: gemm_small up to 32 tokens, else gemm_wide."""
+        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide."""
         moved, flops = 2 * (n * k + tokens * (n + k)), 2 * tokens * n * k
         if tokens <= 32:
             kernel = self.kernel("product, %d tokens, bfloat16: a slab" % (1 if tokens <= 8 else 16 if tokens <= 16 else 32))
@@ -130,7 +129,7 @@ class Model:
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
     def part_keys(self, tiles, longest):
-        """Keys of a part, as attn_plan.c cuts a step of so many tiles, of which a row has `longest` at most."""
+        """Returns the keys of a part as attn_plan.c splits a step of `tiles` tiles, of which a row has at most `longest`."""
         plan = self.kernels["plan"]
         workers = plan["parts_a_processor"] * self.card["processors"]
         if not workers:
@@ -139,7 +138,7 @@ class Model:
         return min(plan["part_keys"], TILE * max(math.ceil(tiles / workers), balanced))
 
     def decode_items(self, rows, context):
-        """The tiles of each item, how many rows and heads are merged, and from how many parts."""
+        """Returns the tiles of each item, the number of merged rows and heads, and the number of their parts."""
         tiles, items, merges, free = math.ceil(context / TILE), [], 0, PARTIALS
         part = self.part_keys(rows * KV_HEADS * tiles, tiles)
         parts = math.ceil(context / part)
@@ -176,7 +175,7 @@ class Model:
         return self.finished(kernel.dealt(items, blocks), 0, flops / (self.card["peak_tflops"] * 1e12))
 
     def sampling(self, rows, vocab):
-        """Temperature alone: the kernels of one row at 32,768, over the vocabulary."""
+        """Returns the time of sampling with temperature only: the kernels of one row at 32,768, scaled to the vocabulary."""
         out = []
         for one in self.kernels["rows"]["sampling of 32768, temperature: a row"]:
             kernel = Kernel(self.card, self.name, one)
@@ -200,8 +199,8 @@ class Model:
                                           tokens * DIM * (2 * (2 * (HEADS + KV_HEADS) + 2 * KV_HEADS) + 4))}
 
     def step(self, shape, kind, rows, context, exact=False):
-        """{part: (seconds, bound, error)} of a whole step, and its bound: weights and KV at the memory's rate, or the
-        products."""
+        """Returns {part: (seconds, bound, error)} of a complete step, and its bound: weights and KV at the memory's bandwidth, or
+        the products."""
         out = {name: added([times] * shape["layers"]) for name, times in self.layer(shape, kind, rows, context, exact).items()}
         head = (self.own_product if exact else self.product)(rows, shape["vocab"], HIDDEN)
         sample = self.sampling(rows, shape["vocab"])
@@ -221,14 +220,14 @@ def added(times):
 
 
 def shown(time, bound, error):
-    """The time with its error, and the share of the bound with what the error makes of it."""
+    """Returns the time with its error, and the share of the bound with the range that results from the error."""
     shares = [100 * bound / t for t in (time + error, time, time - error)]
     return "%s ± %s" % tuple(("%.0f" if time >= 100 else "%.1f") % x for x in (time, error)), "%.0f %% (%.0f to %.0f)" % (
         shares[1], shares[0], min(100, shares[2]))
 
 
 def kernel_table(m):
-    """Each hot kernel at the shapes of both models: a launch, its bound, and the share of it."""
+    """Returns the table of hot kernels at the shapes of both models: time of a launch, bound, and share of the bound."""
     lines = ["| kernel, %s | predicted us | its bound us | predicted share |" % m.name, "| --- | --- | --- | --- |"]
 
     def row(what, times):
@@ -271,12 +270,12 @@ def step_table(models):
 
 
 def decided(aim, after):
-    """What a count must be, and whether it is."""
+    """Returns the target of a count, and whether it is reached."""
     return "%s: %s" % (aim, "reached" if after else "missed") if aim else ""
 
 
 def counts_table(before, after):
-    """Counts of before and after, beside what the issue asks of them."""
+    """Returns the table of counts before and after, with their targets."""
     lines = ["| counted | before | after | aim |", "| --- | --- | --- | --- |"]
 
     def row(what, count, aim="", reached=lambda old, new: True, said="{:,.0f}".format):
@@ -308,7 +307,7 @@ def counts_table(before, after):
 
 
 def aims_table(before, after):
-    """Shares of the limit on the H100 beside the aims: reached, missed by less than the error, or missed."""
+    """Returns the table of shares of the limit on the H100 and their targets: reached, missed by less than the error, or missed."""
     aims = {("decode", 1): 85, ("decode", 32): 80, ("decode", 256): 80, ("prefill", 1): 55}
     lines = ["| step, H100, predicted share of its limit | before | after | aim |", "| --- | --- | --- | --- |"]
     for name, shape in SHAPES.items():
@@ -326,7 +325,7 @@ def aims_table(before, after):
 
 
 def aged(kernels):
-    """Sentences on what was measured and is no longer what budgets.txt says, which `make test` compares with the kernels."""
+    """Returns sentences on counts in the records that differ from budgets.txt, which `make test` compares with the kernels."""
     version, counts = budgets.read(budgets.FILE.read_text())
     if kernels["nvcc"] != version:
         return ["it is measured with nvcc %s, the budgets with %s" % (kernels["nvcc"], version)]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine code of a kernel with how often each instruction is issued, and what a warp needs for it.
+"""The machine code of a kernel, the issue count of each instruction, and the cycles that a warp needs.
 
-ptxas compiles the PTX whose lines the interpreter counted; nvdisasm gives the machine code with the line of PTX that
-each instruction came from. A basic block is issued as often as the median of its instructions' lines: ptxas moves single
-instructions between blocks, but not most of one. The control bits of an instruction say for how many cycles its warp
-issues nothing more, and which of six scoreboards it waits for or sets.
+ptxas compiles the PTX whose lines the interpreter counted; nvdisasm prints the machine code with the PTX line of each
+instruction. The issue count of a basic block is the median over the PTX lines of its instructions: ptxas moves single
+instructions between blocks, but not most of a block. The control bits of an instruction specify for how many cycles its
+warp stalls, and which of six scoreboards it waits for or sets.
 """
 import collections
 import pathlib
@@ -20,13 +20,13 @@ SECOND = re.compile(r"^\s+/\* (0x[0-9a-f]{16}) \*/")
 
 
 def nvdisasm_here():
-    """That of the path, else of this Python's packages (nvidia-cuda-nvdisasm); None: none."""
+    """Returns the nvdisasm of the PATH, else that of this Python's packages (nvidia-cuda-nvdisasm), or None."""
     found = shutil.which("nvdisasm")
     return found or next(map(str, pathlib.Path(sys.prefix).glob("lib/python*/site-packages/nvidia/*/bin/nvdisasm")), None)
 
 
 def disassembled(ptxas, nvdisasm, ptx, entries, folder):
-    """{entry: (instructions, labels)} of a text of PTX."""
+    """Returns {entry: (instructions, labels)} of a PTX text."""
     cubin = "%s/model.cubin" % folder
     subprocess.run([ptxas, "-arch=sm_90a", "-lineinfo", "-e", ",".join(entries), ptx, "-o", cubin], check=True)
     text = subprocess.run([nvdisasm, "-c", "-hex", "-gp", cubin], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -56,7 +56,7 @@ def decoded(pending, control, line):
 
 
 def blocks_of(instructions, labels):
-    """Index ranges of straight code."""
+    """Returns the index ranges of basic blocks."""
     starts = {0, *labels.values()}
     starts |= {k + 1 for k, i in enumerate(instructions) if re.match(r"BRA|EXIT|RET|CALL|BSYNC|BRX|JMP", i.opcode)}
     starts = sorted(s for s in starts if s < len(instructions))
@@ -64,10 +64,10 @@ def blocks_of(instructions, labels):
 
 
 def issues_of(instructions, labels, issued, text):
-    """How often each instruction is issued; `issued`: by line of PTX, `text`: its lines.
+    """Returns the issue count of each instruction. issued: counts by line of PTX; text: its lines.
 
-    A branch of the PTX at a block's end says how often; else the median of the lines. What can be entered by the block
-    before it alone is not issued more often than that one: there stands what ptxas took out of a loop."""
+    A PTX branch at a block's end determines the count of the block, otherwise the median of its lines. A block that only
+    the previous block can enter is not issued more often than that block: it contains code that ptxas moved out of a loop."""
     out, targets, before = [0.0] * len(instructions), set(labels.values()), None
     for first, end in blocks_of(instructions, labels):
         last = instructions[end - 1]
@@ -87,7 +87,7 @@ def base(opcode):
 
 
 class Schedule:
-    """One warp alone: cycles from the control bits, results after the card's latencies."""
+    """The schedule of one warp alone: cycles from the control bits, results after the latencies of the GPU."""
 
     def __init__(self, latency):
         self.latency, self.now, self.ready = latency, 0, [0] * 6
@@ -105,8 +105,8 @@ class Schedule:
 
 
 def alone(instructions, labels, issues, latency):
-    """Cycles of one warp for all that it issues: block by block in the order of the text, the body of a loop twice, of
-    which the second time counts: what it loads for its next round is waited for there."""
+    """Returns the cycles of one warp for all its instructions: block by block in text order. The body of a loop is simulated
+    twice, and the second pass counts, because it waits for the loads of the first."""
     schedule, blocks = Schedule(latency), blocks_of(instructions, labels)
     spent, index = [0] * len(blocks), {first: n for n, (first, end) in enumerate(blocks)}
 
