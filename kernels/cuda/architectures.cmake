@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# The cards that one plugin can serve, if its nvcc knows them. spills.py also reads these two lines.
+# The GPU architectures that one plugin supports, if its nvcc knows them. spills.py also reads these two lines.
 set(CUDA_ARCHITECTURES_12_4 80 86 89 90a)
 set(CUDA_ARCHITECTURES_12_8 100 120)
 
-# cuda_architectures(VERSION OUT): machine code for each card, and PTX for cards between and after
-# them. The PTX is not of the newest, which cards between cannot use, nor of 90a, which no other card
-# can use.
+# cuda_architectures(VERSION OUT): machine code for each of them, and PTX for GPUs between and after them. The
+# PTX is neither for the newest, which GPUs in between cannot use, nor for 90a, which no other GPU can use.
 function(cuda_architectures version out)
   set(known ${CUDA_ARCHITECTURES_12_4})
   if(version VERSION_GREATER_EQUAL 12.8)
