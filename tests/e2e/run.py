@@ -33,7 +33,7 @@ HERE = pathlib.Path(__file__).parent
 CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers", "hypothesis", "schemathesis",
            "openapi_spec_validator", "yaml")
 WORKERS = 3  # on two processors: many tests wait
-LONGEST = ("test_ranks", "test_simt")  # begun first: a long file that begins last runs alone
+LONGEST = ("test_ranks", "test_simt", "test_panels")  # begun first: a long file that begins last runs alone
 # Files and functions: each kind of call of each client at least once.
 OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
          "test_agents", "test_retries", "test_parse_whole", "test_parse_streamed", "test_anthropic_structured"}
@@ -116,29 +116,29 @@ def servers_end(counts):
         print(f"failed: {server}", flush=True)
 
 
-def worker(files, next_file, results):
+def worker(parts, next_part, results):
     counts, took = dict.fromkeys(OUTCOMES, 0), {}
     while True:
-        with next_file.get_lock():
-            at = next_file.value
-            next_file.value += 1
-        if at >= len(files):
+        with next_part.get_lock():
+            at = next_part.value
+            next_part.value += 1
+        if at >= len(parts):
             break
-        run_all(files[at], counts, took)
+        run_all(parts[at], counts, took)
     servers_end(counts)
     results.send((counts, took))
 
 
-def run_shared(tests, counts, took):
-    """The files of the tests, shared by WORKERS processes."""
+def run_shared(tests, counts, took, part_of):
+    """Runs parts of the tests in WORKERS processes; tests of equal part_of(name) run in one process."""
     fork = multiprocessing.get_context("fork")
-    files = [list(group) for _, group in itertools.groupby(tests, key=lambda test: file_of(test[0]))]
-    files.sort(key=lambda file: file_of(file[0][0]) not in LONGEST)
+    parts = [list(group) for _, group in itertools.groupby(tests, key=lambda test: part_of(test[0]))]
+    parts.sort(key=lambda part: file_of(part[0][0]) not in LONGEST)
     harness.tiny()  # may have to be made, once
-    next_file, workers = fork.Value("i", 0), []
+    next_part, workers = fork.Value("i", 0), []
     for _ in range(WORKERS):
         results, theirs = fork.Pipe(duplex=False)
-        workers.append((fork.Process(target=worker, args=(files, next_file, theirs)), results))
+        workers.append((fork.Process(target=worker, args=(parts, next_part, theirs)), results))
         workers[-1][0].start()
         theirs.close()  # the end of the worker is the end of the pipe
     for process, results in workers:
@@ -196,11 +196,11 @@ def main():
     tests = collect(folder, wanted)
     if mode == "--older":
         tests = (t for t in tests if t[1] or t[0] in OLDER)
-    if names or mode not in ("", "--full"):
+    if names or mode not in ("", "--full", "--browser"):
         run_all(tests, counts, took)
         servers_end(counts)
     else:
-        run_shared(tests, counts, took)
+        run_shared(tests, counts, took, str if mode == "--browser" else file_of)  # in a browser all share one server
     if os.environ.get("WEFT_E2E_DURATIONS"):
         durations_print(took)
     older = os.environ.get("WEFT_OLDER_PYTHON") if mode in ("", "--full") else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web page in headless Chromium: one browser and one server for all tests, a fresh profile for each.
+"""The web page in headless Chromium: one browser and one server for the tests of a process, a fresh profile for each.
 
 opened() provides a page and fails at its end if the console had an error, a script threw, a dialog opened or a request
 was sent to another host.
