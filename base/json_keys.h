@@ -8,6 +8,6 @@
 // Replaces stand_in (a character with three bytes in UTF-8) by NUL in all keys of the value.
 void json_keys_repair(json_t *value, uint32_t stand_in);
 
-// Returns a new object with the members of `object`. Used in place of json_copy, which cuts keys at
-// NUL.
+// Returns a new object that shares the values of `object`. Used in place of json_copy, which cuts
+// keys at NUL.
 json_t *json_object_copied(const json_t *object);
