@@ -19,10 +19,8 @@ enum { WORST_MAX = 32, SMALL_BYTES = 64 * 1024 };
 
 static const uint64_t check_every_ns = 10000000; // every iteration once half of the budget is used
 static const uint64_t log_every_ns = 1000000000;
-static const uint64_t keyless = UINT64_C(1)
-                                // bit of a rank: the connection holds a large body and has shown no
-                                // valid key
-                                << 63;
+// bit of a rank: the connection holds a large body and has shown no valid key
+static const uint64_t keyless = UINT64_C(1) << 63;
 
 // A buffer that h2o is about to enlarge, and by how much. at NULL: none.
 struct growth {

@@ -138,22 +138,27 @@ void watch_add(struct exchange *x);           // notices when the client leaves
 void watch_remove(struct exchange *x);
 void watch_second(struct http_thread *thread, uint64_t now); // the scan of each second
 
-// loop.c: the main function of an h2o thread, its listener, and scan-ups from an h2o request.
+// loop.c: loop_main is the main function of an h2o thread. loop_listen, called before the thread
+// starts, binds its listening socket. loop_accept is the callback of the listener.
 enum status loop_listen(struct http_thread *thread, struct error *err) MUST_USE;
 void *loop_main(void *thread);
-struct http_thread *loop_of(h2o_req_t *req);
+struct http_thread *loop_of(h2o_req_t *req); // returns the thread of a request
 void loop_accept(h2o_socket_t *listener, const char *err);
-void loop_accept_rest(struct http_thread *thread); // before the listener closes
+// Accepts the connections that wait in the kernel, which would be reset when the listener closes.
+void loop_accept_rest(struct http_thread *thread);
 void loop_listener_close(struct http_thread *thread);
 bool loop_is_full(const struct server *server); // true if new connections wait for a free one
 int request_fd(h2o_req_t *req);
 struct connection *request_connection(h2o_req_t *req);
-// Mark that an exchange begins, and ends, on the request's connection.
+// Record that an exchange begins, and ends, on the connection. Between the two, h2o reads no
+// further HTTP/1 request from it.
 void connection_engage(h2o_req_t *req);
 void connection_release(h2o_req_t *req);
 
-// drain.c: the steps of a shutdown, in this order; drain_check updates thread->idle. drain_refuses
-// returns true for a request that began too late.
+// drain.c: shutdown, on the h2o thread. drain_begin closes the listener; drain_check, called after
+// each loop iteration from then on, closes idle connections and updates thread->idle; at the
+// deadline drain_cut fails the requests without a complete answer; drain_abort closes what is then
+// still open. drain_refuses returns true for a request that began too late.
 void drain_begin(struct http_thread *thread);
 void drain_check(struct http_thread *thread);
 void drain_cut(struct http_thread *thread);
@@ -161,8 +166,10 @@ void drain_abort(struct http_thread *thread);
 bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 
 // bodies.c
-void bodies_begin(struct http_thread *thread);              // call on the h2o thread
-void bodies_check(struct http_thread *thread);              // after each loop iteration
+void bodies_begin(struct http_thread *thread); // call on the h2o thread, before its first iteration
+// After each loop iteration: while the bodies of all threads exceed body_memory_max, closes the
+// connections that hold most bytes; those of other threads are left to these.
+void bodies_check(struct http_thread *thread);
 uint64_t bodies_input(const struct connection *connection); // capacity of the socket's input buffer
 
 // reload.c

@@ -40,8 +40,8 @@ struct server_options {
 struct server;
 
 // Binds, listens and starts the threads. /version and /metrics answer; other API routes answer 503
-// until server_serve. After this call server_waker returns each thread's waker, so that engines can
-// create their ports.
+// until server_serve. SIGPIPE is ignored from now on. After this call server_waker returns each
+// thread's waker, so that engines can create their ports.
 enum status server_open(struct server **out, const struct server_options *options,
                         struct error *err) MUST_USE;
 uint32_t server_port(const struct server *server);
@@ -52,9 +52,9 @@ struct waker *server_waker(struct server *server, uint32_t http_thread);
 void server_serve(struct server *server, const struct served *served, struct port *const *ports);
 
 // Reload (SIGHUP): replaces the API keys after the fixed ones, or reads certificate and key again
-// from the same two files. Open connections and running requests continue; once this returns, new
-// requests need a new key and new connections get the new certificate. On failure nothing changes.
-// Main thread.
+// from the same two files (only for a server with TLS). Open connections and running requests
+// continue; once this returns, new requests need a new key and new connections get the new
+// certificate. On failure nothing changes. Main thread.
 enum status server_keys_renew(struct server *server, const char *const *keys, uint32_t count,
                               struct error *err) MUST_USE;
 enum status server_tls_renew(struct server *server, struct error *err) MUST_USE;

@@ -128,7 +128,7 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
 uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
 // Copies the token ids of an array into out, [size of the array] i32; each must be below vocab.
 // `other` is appended to the message about an element that is not an id, `beyond` to the one about
-// an id that is too large. Counts its work.
+// an id that is too large. Counts its work. Returns false if f has failed.
 struct id_hints {
     const char *other, *beyond;
 };

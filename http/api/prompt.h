@@ -45,5 +45,6 @@ bool thinking_is_off(const struct generation *g);
 // field that sets the limit.
 void thinking_budget_set(struct generation *g, uint32_t tokens, const char *path);
 
-// Creates the token rule that ends reasoning at the budget. After prompt_make.
+// If the request has a budget, adds the token rule that ends reasoning there; fails the fields if
+// the tokenizer cannot write the end of reasoning. After prompt_make.
 void thinking_limit(struct generation *g);
