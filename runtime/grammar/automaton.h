@@ -51,8 +51,8 @@ struct automaton_state {
     uint32_t flags;
     uint32_t kept, kept_long; // mask.c: positions of its cached masks; 0: none
     uint32_t coarse[2];       // result of automaton_coarse; 0: unknown
-    uint64_t
-        loops; // mask.c: groups of bytes (byte_groups.h) that lead back to the state, or 0: unknown
+    // mask.c: groups of bytes (byte_groups.h) that lead back to the state; 0: unknown
+    uint64_t loops;
     uint64_t cut; // result of automaton_cut; 0: unknown
 };
 

@@ -38,9 +38,8 @@ struct mask_cache {
     struct plain_edge *edges; // [PLAIN_EDGES_MAX] grouped by source position
     uint32_t edge_first[UTF8_PLACES + 1];
     uint8_t group_class[BYTE_GROUPS]; // class of the first byte of each group
-    struct walk_place
-        // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] [0]: main walk, [1]: walk over tails; by trie level
-        *walk_stack;
+    // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] [0]: main walk, [1]: walk over tails; by trie level
+    struct walk_place *walk_stack;
     // [words] allowed tokens of KIND_OTHER in state tails_of; valid if tails_of != 0
     uint32_t *tails;
     struct found_ids found;
