@@ -115,13 +115,13 @@ enum special_token {
 };
 // Returns the id of a special token; -1: none.
 int32_t tokenizer_special(const struct tokenizer *t, enum special_token which);
+// Returns the text of a special token as configured; at == NULL: none.
 struct text tokenizer_special_text(const struct tokenizer *t, enum special_token which);
 const char *tokenizer_special_name(enum special_token which); // "bos_token", ...
 // Returns the name of special token i that the folder names itself, such as "image_token", and sets
 // its text; NULL: there are no more.
 const char *tokenizer_own_special(const struct tokenizer *t, uint32_t i, struct text *token);
 
-// Returns the text of a special token as configured; at == NULL: none.
 // Returns the source of a chat template of the folder. name: e.g. "tool_use"; NULL: the default
 // template. at == NULL: there is none.
 struct text tokenizer_chat_template(const struct tokenizer *t, const char *name);

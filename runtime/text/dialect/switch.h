@@ -31,7 +31,8 @@ struct dialect_thinking {
     uint32_t efforts;                // bitmap of the levels that the template accepts
 };
 
-// Renders about fifteen prompts. Any thread.
+// Fills *out for a template: renders a short prompt with each known variable on and off to find one
+// that changes it, then with each level of effort. About fifteen prompts. Any thread.
 void dialect_thinking_find(struct dialect_thinking *out, const struct chat_template *chat,
                            struct text template_source);
 

@@ -1,5 +1,5 @@
-// Private header of the schema compiler: sites (subschemas), literals (a site or its negation),
-// sets of literals (conjunctions) and alternatives (a set after all choices are made).
+// The schema compiler: sites (subschemas), literals (a site or its negation), sets of literals
+// (conjunctions) and alternatives (a set after all choices are made). Private to it.
 #pragma once
 
 #include "base/arena.h"
@@ -53,7 +53,6 @@ struct entry {
     uint32_t site;
     bool silent; // true under a negation: does not count as evaluating for unevaluated*
 };
-
 struct fork;
 struct alternative {
     uint32_t types;
@@ -73,7 +72,6 @@ struct schema_chars {
     uint32_t any, inside; // one character; any string without quotes; GRAMMAR_NOTHING: unset
     uint32_t escapes;     // one character of those that are escaped
 };
-
 struct schema_set;
 struct schema {
     struct grammar_builder *b;
@@ -124,10 +122,11 @@ bool schema_has_memory(struct schema *c, size_t bytes);
 bool schema_enter(struct schema *c, uint32_t site);
 // Records an error of another compiler from c->err, preceded by the position of the keyword.
 uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword);
+// Returns the site of the value under keyword and key of `parent`; adds it if the value has none.
 uint32_t schema_site(struct schema *c, const json_t *value, uint32_t parent, const char *keyword,
                      struct text key);
-uint32_t schema_site_find(const struct schema *c, const json_t *value); // UINT32_MAX: none
-uint32_t schema_site_put(struct schema *c, const struct schema_site *site);
+uint32_t schema_site_find(const struct schema *c, const json_t *value);     // UINT32_MAX: none
+uint32_t schema_site_put(struct schema *c, const struct schema_site *site); // adds it: its index
 // Adds a schema that the compiler created, and takes over the reference to `value`.
 uint32_t schema_make(struct schema *c, json_t *value, uint32_t owner);
 // Returns the value of a keyword that counts in this site and draft, or NULL.
@@ -135,13 +134,13 @@ const json_t *schema_keyword(const struct schema *c, uint32_t site, const char *
 // Returns a subschema under a keyword as a literal; records an error if it is no schema.
 uint32_t schema_literal(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
                         struct text key);
-struct text schema_key(void *iterator);
+struct text schema_key(void *iterator); // key at a jansson iterator; may contain NUL
 const json_t *schema_member(const json_t *object, struct text key);
 // Reads a count such as 3 or 3.0, at most UINT32_MAX - 1. Returns false, with an error, if invalid.
 bool schema_count(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
                   uint32_t *out);
 
-void literals_add(struct schema *c, struct literals *list, uint32_t literal);
+void literals_add(struct schema *c, struct literals *list, uint32_t literal); // unless always true
 // Returns the text of all values that satisfy all literals. Sorts the list and removes duplicates.
 uint32_t schema_value(struct schema *c, struct literals *list);
 // Returns the strings that satisfy all literals, without quotes.
@@ -160,13 +159,14 @@ typedef void (*alternative_use)(struct schema *c, struct alternative *a, void *c
 // Calls use for each alternative of the conjunction of the literals.
 void schema_alternatives(struct schema *c, const struct literals *list, alternative_use use,
                          void *context);
+// Restricts the alternative by a literal: its types, a new entry, and the forks of its keywords.
 void alternative_add(struct schema *c, struct alternative *a, uint32_t literal,
                      const struct entry *parent, bool silent);
 // Adds a choice of one of the options, each a list of literals.
 void alternative_fork(struct schema *c, struct alternative *a, const struct literals *options,
                       uint32_t count, const struct entry *parent, bool silent);
 
-// --- schema_choice.c: keywords that choose ---
+// --- schema_choice.c: each adds the forks of some keywords of an entry, if it has them ---
 void choice_any_of(struct schema *c, struct alternative *a, const struct entry *e);
 void choice_one_of(struct schema *c, struct alternative *a, const struct entry *e);
 void choice_if(struct schema *c, struct alternative *a, const struct entry *e);
@@ -186,7 +186,7 @@ uint32_t object_text(struct schema *c, const struct alternative *a, bool paramet
 // Collects the entries, oldest first. Returns their number.
 uint32_t alternative_entries(struct schema *c, const struct alternative *a,
                              const struct entry ***out);
-bool entry_is_under(const struct entry *e, const struct entry *ancestor);
+bool entry_is_under(const struct entry *e, const struct entry *ancestor); // or is the ancestor
 uint32_t schema_types(struct schema *c, uint32_t site); // TYPE_ bits that the site allows
 uint32_t value_types(const json_t *value);
 

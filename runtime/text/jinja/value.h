@@ -20,7 +20,7 @@ struct jinja_value jinja_none(void);
 struct jinja_value jinja_bool(bool boolean);
 struct jinja_value jinja_int(int64_t integer);
 struct jinja_value jinja_float(double real);
-struct jinja_value jinja_undefined(const char *why);
+struct jinja_value jinja_undefined(const char *why); // why: message, not copied
 struct jinja_value jinja_of_string(const struct jinja_string *string);
 struct jinja_value jinja_of_list(struct jinja_list *list, enum jinja_flavour flavour);
 
@@ -52,6 +52,7 @@ bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
 // Creates a list of the items of any iterable value.
 bool jinja_list_of(struct jinja_run *run, struct jinja_value value, enum jinja_flavour flavour,
                    struct jinja_value *out);
+// Creates the tuple (key, value).
 bool jinja_pair_list(struct jinja_run *run, struct jinja_pair pair, struct jinja_value *out);
 
 // Creates a dict from `pairs`, which it takes over. Of equal keys the last value is kept, at the
