@@ -52,8 +52,8 @@ struct engine {
     uint32_t sequences_free_count, sequences_fresh; // fresh: lowest index never used
     struct store history;            // generated tokens; the owner is the sequence's index
     struct slow_list paused, parked; // paused sequences that have a slot; parked sequences
-    uint32_t
-        parked_count; // number of parked sequences, including those that may be scheduled again
+    // number of parked sequences, including those that may be scheduled again
+    uint32_t parked_count;
     uint32_t parked_chunks, parked_chunks_max; // history chunks they hold; limit
     struct sequence **order;         // [slots_max] sequences that have a slot, oldest first
     uint32_t order_count, order_max; // order_max: most entries of order

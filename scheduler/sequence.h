@@ -126,7 +126,8 @@ bool sequence_waits(const struct request *request);
 
 // Returns the number of known tokens of the sequence that is scheduled next.
 uint32_t sequence_next_known(const struct request *request);
-// Draws the next sequence of a request, as its youngest sequence; a slot must be free. ahead: it
+// Schedules the next sequence of a request, or its first parked one if they may return, and makes
+// it the youngest of the engine. A slot must be free, and a penalty row if it needs one. ahead: it
 // overtakes a longer prompt of another request.
 struct sequence *sequence_schedule(struct engine *engine, struct request *request, bool ahead);
 
