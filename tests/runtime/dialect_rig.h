@@ -27,3 +27,7 @@ size_t rig_special(struct text text);
 struct tokenizer *rig_tokenizer(struct text text);
 // Creates the tokenizer of a tokenizer.json. Takes over the reference to `file`.
 struct tokenizer *rig_tokenizer_of(json_t *file);
+// Writes one call as the description for grammars says, without what precedes and follows calls.
+// id: replaces the place of an id.
+void rig_put_call(const struct dialect_syntax *s, const char *name, const char *id,
+                  const json_t *arguments, struct json_buffer *out);

@@ -65,113 +65,7 @@ static void test_no_marker_hides_another(void **state)
     }
 }
 
-// --- calls written by the descriptions for grammars ---
-
-static void put_elements(const struct dialect_syntax *s, const char *key, const json_t *value,
-                         struct json_buffer *out)
-{
-    json_put_format(out, "%s%s%s", s->key_open, key, s->string_open);
-    const char *name;
-    json_t *item;
-    size_t i;
-    if (json_is_object(value))
-        json_object_foreach((json_t *)value, name, item) put_elements(s, name, item, out);
-    else if (json_is_array(value))
-        json_array_foreach(value, i, item) put_elements(s, "item", item, out);
-    else if (json_is_string(value))
-        json_put_literal(out, json_string_value(value));
-    else
-        json_put_value(out, value);
-    json_put_format(out, "%s%s%s", s->value_close, key, s->value_end);
-}
-
-// Writes a value as a Python literal, or as an object with bare keys.
-static void put_literal(const struct dialect_syntax *s, const json_t *value,
-                        struct json_buffer *out)
-{
-    const char *name, *between = "";
-    json_t *item;
-    size_t i;
-    bool python = s->arguments == ARGUMENTS_PYTHON;
-    if (json_is_object(value)) {
-        json_put_literal(out, "{");
-        json_object_foreach((json_t *)value, name, item)
-        {
-            json_put_format(out, python ? "%s'%s': " : "%s%s:", between, name);
-            put_literal(s, item, out);
-            between = python ? ", " : ",";
-        }
-        json_put_literal(out, "}");
-    } else if (json_is_array(value)) {
-        json_put_literal(out, "[");
-        json_array_foreach(value, i, item)
-        {
-            json_put_literal(out, i > 0 ? ", " : "");
-            put_literal(s, item, out);
-        }
-        json_put_literal(out, "]");
-    } else if (json_is_string(value)) {
-        json_put_format(out, "%s%s%s", python ? "'" : s->string_open, json_string_value(value),
-                        python ? "'" : s->value_close);
-    } else if (json_is_true(value) && python) {
-        json_put_literal(out, "True");
-    } else {
-        json_put_value(out, value);
-    }
-}
-
-static void put_arguments(const struct dialect_syntax *s, const json_t *arguments,
-                          struct json_buffer *out)
-{
-    const char *key, *between = "";
-    json_t *value;
-    if (s->arguments == ARGUMENTS_JSON) {
-        json_put_value(out, arguments);
-    } else if (s->arguments == ARGUMENTS_BARE_KEYS) {
-        put_literal(s, arguments, out);
-    } else {
-        json_object_foreach((json_t *)arguments, key, value)
-        {
-            json_put_literal(out, between);
-            if (s->arguments == ARGUMENTS_ELEMENTS) {
-                put_elements(s, key, value, out);
-            } else if (s->arguments == ARGUMENTS_PYTHON) {
-                json_put_format(out, "%s=", key);
-                put_literal(s, value, out);
-            } else {
-                bool string = json_is_string(value);
-                json_put_format(out, "%s%s%s", s->key_open, key,
-                                string ? s->string_open : s->other_open);
-                if (string)
-                    json_put_literal(out, json_string_value(value));
-                else
-                    json_put_value(out, value);
-                json_put_literal(out, s->value_close);
-            }
-            between = s->arguments == ARGUMENTS_PYTHON ? ", " : s->parameter_separator;
-        }
-    }
-}
-
-// Writes a literal, with `id` in place of an id placeholder.
-static void put_with_id(const char *literal, const char *id, struct json_buffer *out)
-{
-    for (; *literal; literal++)
-        if (*literal == DIALECT_ID_PLACE)
-            json_put_literal(out, id);
-        else
-            json_put_raw(out, text_span(literal, 1));
-}
-
-static void put_call(const struct dialect_syntax *s, const char *name, const char *id,
-                     const json_t *arguments, struct json_buffer *out)
-{
-    put_with_id(s->call_open, id, out);
-    json_put_literal(out, name);
-    put_with_id(s->name_close, id, out);
-    put_arguments(s, arguments, out);
-    put_with_id(s->call_close, id, out);
-}
+// --- calls of the descriptions for grammars ---
 
 static void literals_check(const struct dialect *d, const char *literal)
 {
@@ -219,14 +113,14 @@ static void test_calls_of_the_syntax_are_read(void **state)
         const char *const *id =
             s->id == DIALECT_ID_INDEX || s->id == DIALECT_ID_NONE ? ids : longer;
         json_put_literal(&text, s->begin);
-        put_call(s, "f", id[0], some, &text);
+        rig_put_call(s, "f", id[0], some, &text);
         json_put_literal(&want, "call(0 f)args({\"s\":\"x "
                                 "y\",\"n\":3,\"b\":true,\"l\":[1,2],\"o\":{\"k\":\"v\"}})end(0 1)");
         if (!s->one_call) {
             json_put_literal(&text, s->separator);
-            put_call(s, "g", id[1], none, &text);
+            rig_put_call(s, "g", id[1], none, &text);
             json_put_literal(&text, s->separator);
-            put_call(s, "f", id[2], other, &text);
+            rig_put_call(s, "f", id[2], other, &text);
             json_put_literal(&want,
                              "call(1 g)args({})end(1 1)call(2 f)args({\"u\":\"z\"})end(2 1)");
         }

@@ -10,19 +10,11 @@ static bool name_character(unsigned symbol)
            (symbol != 0 && symbol < 0x80 && strchr("_-.:/", (char)symbol));
 }
 
-static bool has_role(const struct reply *r, enum marker_role role)
-{
-    for (uint32_t i = 0; i < r->args.dialect->marker_count; i++)
-        if (r->args.dialect->markers[i].role == role)
-            return true;
-    return false;
-}
-
 void read_name_begin(struct reply *r)
 {
     r->mode = READ_NAME;
     r->name_bytes = r->id_bytes = r->words = 0;
-    r->in_id = has_role(r, ROLE_NAME_OPEN);
+    r->in_id = read_has_role(r, ROLE_NAME_OPEN);
     r->name_over = false;
 }
 

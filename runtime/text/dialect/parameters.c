@@ -3,6 +3,8 @@
 // is JSON if possible.
 #include "runtime/text/dialect/read.h"
 
+enum { END_HELD_MAX = 128 }; // maximum number of symbols held until the end of a value is known
+
 void read_parameters_begin(struct reply *r)
 {
     r->mode = READ_PARAMETERS;
@@ -19,38 +21,73 @@ void read_parameters_marker(struct reply *r, enum marker_role role)
         r->mode = READ_KEY;
         return;
     }
+    if (role == ROLE_CALL_OPEN && !r->levels[0].filled) // the opening tag is doubled
+        r->unread = true;
     read_arguments(r, "}");
     read_call_end(r, true);
     read_marker_in_call(r, role);
 }
 
-// Reads up to a marker of these roles and skips everything else. Returns the result of read_try.
-static int next_marker(struct reply *r, unsigned symbol, uint32_t roles)
+void read_parameters(struct reply *r, unsigned symbol)
 {
+    const uint32_t roles = ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) |
+                           ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_OPEN);
     read_hold(r, symbol);
     while (r->held_count > 0) {
         int marker = read_try(r, roles);
-        if (marker >= 0)
+        if (marker >= 0) {
             r->held_count = 0;
+            read_parameters_marker(r, read_role(r, marker));
+        }
         if (marker != TRY_NONE)
-            return marker;
+            return;
+        r->unread |= !read_blank(r->held[0]);
         read_drop(r, 1);
     }
-    return TRY_NONE;
 }
 
-void read_parameters(struct reply *r, unsigned symbol)
+static uint32_t key_hash(struct text key)
 {
-    int marker = next_marker(r, symbol,
-                             ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) |
-                                 ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_OPEN));
-    if (marker >= 0)
-        read_parameters_marker(r, read_role(r, marker));
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < key.bytes; i++)
+        hash = (hash ^ (unsigned char)key.at[i]) * 16777619u;
+    return hash;
+}
+
+static bool key_is_given(const struct reply *r, struct text key)
+{
+    for (uint32_t i = 0; i < r->given_count; i++)
+        if (r->given[i] == key_hash(key))
+            return true;
+    return false;
+}
+
+// Returns true if a key that has tags around it contains a tag: one is missing or doubled.
+static bool key_has_tag(const struct reply *r, struct text key)
+{
+    if (!read_has_role(r, ROLE_VALUE_OPEN))
+        return false;
+    const uint32_t roles = ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_VALUE_OPEN) |
+                           ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_CALL_CLOSE);
+    for (uint32_t i = 0; i < r->args.dialect->marker_count; i++) {
+        const struct dialect_marker *marker = &r->args.dialect->markers[i];
+        char text[DIALECT_MARKER_BYTES];
+        for (uint32_t k = 0; k < marker->count; k++)
+            text[k] = (char)marker->symbols[k];
+        if ((roles & ROLE_BIT(marker->role)) != 0 &&
+            memmem(key.at, key.bytes, text, marker->count) != NULL)
+            return true;
+    }
+    return false;
 }
 
 static void key_over(struct reply *r, enum marker_role role)
 {
     struct text key = text_span(r->key, r->key_bytes);
+    r->unread |= key_has_tag(r, key);
+    r->repeated |= key_is_given(r, key);
+    if (r->given_count < READ_GIVEN_MAX)
+        r->given[r->given_count++] = key_hash(key);
     read_arguments(r, r->levels[0].filled ? ",\"" : "\"");
     for (size_t i = 0; i < key.bytes; i++)
         read_argument_escaped(r, key.at[i]);
@@ -59,11 +96,8 @@ static void key_over(struct reply *r, enum marker_role role)
     unsigned work, types = tool_parameter(r->schema, key, &work);
     if (role == ROLE_KEY_STRING)
         types = SCHEMA_STRING;
-    bool opens = false;
-    for (uint32_t i = 0; i < r->args.dialect->marker_count; i++)
-        opens |= r->args.dialect->markers[i].role == ROLE_VALUE_OPEN;
     read_value_begin(r, types, role == ROLE_KEY_OTHER);
-    r->mode = opens ? READ_VALUE_OPEN : READ_VALUE;
+    r->mode = read_has_role(r, ROLE_VALUE_OPEN) ? READ_VALUE_OPEN : READ_VALUE;
 }
 
 void read_key(struct reply *r, unsigned symbol)
@@ -86,6 +120,8 @@ void read_key(struct reply *r, unsigned symbol)
         }
         if ((first & READ_SPECIAL) == 0)
             r->key[r->key_bytes++] = (char)first;
+        else
+            r->unread = true;
     }
 }
 
@@ -95,10 +131,27 @@ void read_key_too_long(struct reply *r, unsigned symbol)
     read_broken(r, symbol);
 }
 
+// Without its opening tag, the value begins with the first character that is not blank.
 void read_value_open(struct reply *r, unsigned symbol)
 {
-    if (next_marker(r, symbol, ROLE_BIT(ROLE_VALUE_OPEN)) >= 0)
-        r->mode = READ_VALUE;
+    read_hold(r, symbol);
+    read_skip_blanks(r);
+    bool blank = r->from == r->held_count;
+    int marker =
+        blank ? TRY_PART : read_try(r, ROLE_BIT(ROLE_VALUE_OPEN) | ROLE_BIT(ROLE_KEY_CLOSE));
+    if (marker == TRY_PART && r->from <= READ_BLANKS_MAX)
+        return;
+    r->mode = READ_VALUE;
+    if (marker < 0) {
+        r->repaired = true;
+        read_again(r, r->from);
+        return;
+    }
+    r->held_count = r->from = 0;
+    if (read_role(r, marker) == ROLE_KEY_CLOSE) {
+        r->unread = true;
+        r->mode = READ_VALUE_OPEN;
+    }
 }
 
 // --- values ---
@@ -109,7 +162,8 @@ void read_value_begin(struct reply *r, unsigned types, bool forced)
     v->types = types;
     v->forced = forced;
     v->decided = types == SCHEMA_STRING && !forced;
-    v->raw = v->begun = v->bad = v->over = v->streams = false;
+    v->raw = v->begun = v->bad = v->over = v->streams = v->filled = v->doubt = false;
+    v->tag_text = 0;
     v->held.bytes = v->first = v->end = 0;
     json_scan_begin(&v->scan);
     if (v->decided)
@@ -245,7 +299,7 @@ void read_value_put(struct reply *r, unsigned symbol)
 {
     struct read_value *v = &r->value;
     bool whole;
-    v->begun = true;
+    v->begun = v->filled = true;
     if ((symbol & READ_SPECIAL) != 0 && !r->args.keep_special)
         return;
     if (v->decided) {
@@ -287,6 +341,7 @@ void read_value_close(struct reply *r)
     struct read_value *v = &r->value;
     bool whole = false;
     const char *word = v->decided || v->streams ? NULL : python_word(v, &whole);
+    bool json = v->streams;
     if (v->decided) {
         read_argument(r, '"');
     } else if (v->streams) {
@@ -297,11 +352,15 @@ void read_value_close(struct reply *r)
     } else if (value_is_json(v)) {
         struct text text = value_text(v);
         read_put(r, REPLY_ARGUMENTS, text.at, text.bytes);
-    } else if (!may_be_python(v) ||
-               !read_literal_value(r, text_span(v->held.at, v->held.bytes), true)) {
+        json = true;
+    } else if (may_be_python(v) &&
+               read_literal_value(r, text_span(v->held.at, v->held.bytes), true)) {
+        json = true;
+    } else {
         value_decide(r);
         read_argument(r, '"');
     }
+    r->unread |= v->doubt && !json;
     v->decided = true;
 }
 
@@ -323,38 +382,185 @@ void read_value_cut(struct reply *r)
         value_so_far(r);
 }
 
+// --- the end of a value ---
+// A tag ends the value if a tag that may be next follows it, or if it is the call's end and the
+// answer ends. Until this is known, the tags are held.
+
+// The held tag belongs to the value. A call with such a value is not complete if the tag would end
+// a value here, because another tag may be missing or doubled.
+static void value_tag_is_text(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    v->doubt |= !v->filled || (v->tag != ROLE_KEY_OPEN && v->tag != ROLE_CALL_CLOSE);
+    v->tag_text = v->tag_end;
+    r->mode = READ_VALUE;
+    read_again(r, 0);
+}
+
+static void value_ended(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    bool own = v->tag == ROLE_VALUE_CLOSE || v->tag == ROLE_RAW_CLOSE;
+    r->unread |= !own && !v->filled;
+    r->repaired |= !own;
+    r->mode = READ_PARAMETERS;
+    read_value_close(r);
+    read_again(r, own ? v->tag_end : v->line);
+}
+
+static uint32_t next_roles(const struct read_value *v)
+{
+    switch (v->last_tag) {
+    case ROLE_KEY_OPEN:
+        return ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) | ROLE_BIT(ROLE_KEY_OTHER);
+    case ROLE_CALL_CLOSE:
+        return ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_OPEN) |
+               ROLE_BIT(ROLE_SECTION_OPEN);
+    case ROLE_SECTION_CLOSE:
+        return ROLE_BIT(ROLE_CALL_OPEN) | ROLE_BIT(ROLE_SECTION_OPEN);
+    default:
+        return ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) | ROLE_BIT(ROLE_SECTION_CLOSE) |
+               ROLE_BIT(ROLE_CALL_OPEN) | ROLE_BIT(ROLE_SECTION_OPEN);
+    }
+}
+
+// Returns true if the held key is that of a parameter that the tool has and the call does not yet.
+static bool next_key_fits(const struct reply *r)
+{
+    const struct read_value *v = &r->value;
+    char key[END_HELD_MAX];
+    size_t bytes = 0;
+    for (size_t i = v->tag_end; i < r->from; i++)
+        key[bytes++] = (char)r->held[i];
+    struct text text = text_span(key, bytes);
+    return tool_property(r->schema, r->schema, text) && !key_is_given(r, text);
+}
+
+static int next_try(struct reply *r)
+{
+    const struct read_value *v = &r->value;
+    int marker = TRY_NONE;
+    if (v->last_tag != ROLE_KEY_OPEN)
+        read_skip_blanks(r);
+    while (r->from < r->held_count && r->held_count <= END_HELD_MAX) {
+        marker = read_try(r, next_roles(v));
+        if (marker != TRY_NONE || v->last_tag != ROLE_KEY_OPEN || read_blank(r->held[r->from]))
+            return marker;
+        r->from++;
+    }
+    return r->held_count <= END_HELD_MAX ? TRY_PART : TRY_NONE;
+}
+
+// Returns true if the call ends with the held tags if nothing follows them.
+static bool call_is_over(const struct read_value *v)
+{
+    return v->last_tag == ROLE_CALL_CLOSE || v->last_tag == ROLE_SECTION_CLOSE;
+}
+
+void read_value_end(struct reply *r, unsigned symbol)
+{
+    struct read_value *v = &r->value;
+    read_hold(r, symbol);
+    int marker = next_try(r);
+    if (marker == TRY_PART)
+        return;
+    enum marker_role role = marker >= 0 ? read_role(r, marker) : ROLE_NONE;
+    if (role == ROLE_SECTION_CLOSE && v->tag == ROLE_CALL_CLOSE) {
+        v->last_tag = (uint8_t)role;
+        r->from = r->held_count;
+        return;
+    }
+    bool ends = marker >= 0 ? v->tag != ROLE_KEY_OPEN || next_key_fits(r)
+                            : r->ending && (symbol & READ_SPECIAL) != 0 && call_is_over(v);
+    if (ends)
+        value_ended(r);
+    else
+        value_tag_is_text(r);
+}
+
+void read_value_end_cut(struct reply *r)
+{
+    const struct read_value *v = &r->value;
+    read_skip_blanks(r);
+    if (r->from == r->held_count && call_is_over(v))
+        value_ended(r);
+}
+
+// Compares the held symbols with the tags that can end the value. Its own end tag may be missing;
+// then the next parameter or the end of the call follows, after at most one line end, and r->from
+// is the number of these.
+static int value_try(struct reply *r)
+{
+    struct read_value *v = &r->value;
+    uint32_t own = ROLE_BIT(v->raw ? ROLE_RAW_CLOSE : ROLE_VALUE_CLOSE);
+    uint32_t others = ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE);
+    r->from = 0;
+    int marker = read_try(r, own | (v->begun ? 0 : ROLE_BIT(ROLE_RAW_OPEN)));
+    if (marker >= 0 || v->raw)
+        return marker;
+    if (!v->filled)
+        others |= ROLE_BIT(ROLE_VALUE_OPEN);
+    r->from = r->held[0] == '\n';
+    int other = r->from == r->held_count ? TRY_PART : read_try(r, others);
+    if (other < 0)
+        r->from = 0;
+    return other >= 0 || marker == TRY_NONE ? other : marker;
+}
+
+// Returns true inside of a string of a value that is JSON, which says where it ends.
+static bool in_json_string(const struct read_value *v)
+{
+    bool json = v->streams || v->forced || !may_be_string(v);
+    return json && !v->decided && !v->bad && !v->over && json_scan_in_string(&v->scan);
+}
+
+static void value_marker(struct reply *r, enum marker_role role)
+{
+    struct read_value *v = &r->value;
+    if (role == ROLE_RAW_OPEN) {
+        r->held_count = 0;
+        v->raw = v->begun = true;
+        if (!v->decided && may_be_string(v))
+            value_decide(r);
+        return;
+    }
+    v->tag = v->last_tag = (uint8_t)role;
+    v->line = (uint8_t)r->from;
+    v->tag_end = (uint8_t)r->held_count;
+    r->from = r->held_count;
+    r->mode = READ_VALUE_END;
+    if (role == ROLE_VALUE_OPEN)
+        value_tag_is_text(r);
+}
+
 void read_value(struct reply *r, unsigned symbol)
 {
     struct read_value *v = &r->value;
+    if (v->tag_text > 0) {
+        v->tag_text--;
+        read_value_put(r, symbol);
+        return;
+    }
     if (!v->begun && (r->row->flags & ROW_LINE_VALUES) != 0 && symbol == '\n' &&
         r->held_count == 0) {
         v->begun = true;
         return;
     }
-    if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
+    if (r->held_count == 0 && !r->first_of[symbol & 0xFF] && symbol != '\n') {
         read_value_put(r, symbol);
         return;
     }
     read_hold(r, symbol);
     while (r->mode == READ_VALUE && r->held_count > 0) {
-        uint32_t roles = ROLE_BIT(v->raw ? ROLE_RAW_CLOSE : ROLE_VALUE_CLOSE);
-        int marker = read_try(r, roles | (v->begun ? 0 : ROLE_BIT(ROLE_RAW_OPEN)));
+        int marker = value_try(r);
         if (marker == TRY_PART)
             return;
-        if (marker == TRY_NONE) {
+        if (marker == TRY_NONE || in_json_string(v)) {
             unsigned first = r->held[0];
             read_drop(r, 1);
             read_value_put(r, first);
-            continue;
-        }
-        r->held_count = 0;
-        if (read_role(r, marker) == ROLE_RAW_OPEN) {
-            v->raw = v->begun = true;
-            if (!v->decided && may_be_string(v))
-                value_decide(r);
         } else {
-            r->mode = READ_PARAMETERS;
-            read_value_close(r);
+            value_marker(r, read_role(r, marker));
         }
     }
 }

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "base/json.h"
+#include "runtime/text/dialect/parts.h"
 #include "runtime/text/dialect/reply.h"
 #include "runtime/text/dialect/row.h"
-#include "runtime/text/dialect/scan.h"
 #include "runtime/text/dialect/schema.h"
 
 enum {
@@ -20,6 +20,7 @@ enum {
     READ_DEPTH_MAX = 120, // of nested elements and literals; equals JSON_SCAN_DEPTH_MAX
     ESCAPE_BYTES = 6,     // length of \uXXXX
     READ_KEY_MAX = 1024,  // maximum bytes of a key outside of JSON
+    READ_GIVEN_MAX = 64,  // maximum number of keys remembered per call
 };
 
 enum read_mode {
@@ -36,46 +37,10 @@ enum read_mode {
     READ_KEY,
     READ_VALUE_OPEN,
     READ_VALUE,
-    READ_ELEMENTS, // elements.c
-    READ_LITERAL,  // literal.c
-    READ_BROKEN,   // the arguments are malformed: copied unchanged up to a marker
-};
-
-enum object_key { KEY_OTHER, KEY_NAME, KEY_ID, KEY_ARGUMENTS, KEY_FUNCTION };
-
-// A call written as an object.
-struct read_object {
-    uint8_t state, depth, kind; // kind: enum object_key
-    bool active;                // true if the call is an object
-    bool list;                  // true if [ preceded it
-    bool bare;                  // true if no marker preceded it: an unknown key makes it text
-    bool tail;                  // true after the arguments were emitted: the rest is skipped
-    bool has_name, has_arguments;
-    char key[24];
-    uint8_t key_bytes;
-    size_t arguments_from, arguments_to; // range in reply.held, of arguments before the name
-    struct json_scan scan;
-    struct json_unescape unescape;
-};
-
-// A value whose type is not decided yet.
-struct read_value {
-    unsigned types;  // enum schema_type; 0: unknown
-    bool decided;    // true if it is a string, which is emitted as it arrives
-    bool forced;     // true if the dialect marks it as not a string
-    bool raw, begun; // raw: only ROLE_RAW_CLOSE ends it; begun: a symbol was read
-    bool over, bad;  // over: it is one complete JSON value; bad: it is not JSON
-    bool streams;    // true if it was too long to hold: it is JSON and is emitted as it arrives
-    struct json_scan scan;
-    struct json_buffer held; // bytes that are not emitted yet
-    size_t first, end;       // range of held without surrounding blanks
-};
-
-// One level of nested arguments: an element (FORM_ELEMENTS), or a container in a Python literal.
-struct read_level {
-    char kind;            // '{', '[', '('; 0: unknown
-    bool filled;          // true if it has a member
-    const json_t *schema; // schema of its value, or NULL
+    READ_VALUE_END, // after a tag that may end the value
+    READ_ELEMENTS,  // elements.c
+    READ_LITERAL,   // literal.c
+    READ_BROKEN,    // the arguments are malformed: copied unchanged up to a marker
 };
 
 struct reply {
@@ -86,10 +51,15 @@ struct reply {
     uint16_t *held;    // [held_count] symbols that are not emitted yet
     uint32_t *held_at; // [held_count] their offsets in the answer
     size_t held_count, held_max, from;
-    size_t header;           // number of held symbols that are the mark of the header
-    uint32_t fed, at;        // number of symbols so far; offset of the current one
-    bool first_of[256];      // true if a marker begins with the byte
-    bool committed;          // true after read_commit: the current call is certain
+    size_t header;      // number of held symbols that are the mark of the header
+    uint32_t fed, at;   // number of symbols so far; offset of the current one
+    bool first_of[256]; // true if a marker begins with the byte
+    bool committed;     // true after read_commit: the current call is certain
+    // A complete call accounts for every byte between its marks (read_call_end).
+    bool unread;             // true if a byte of the current call was dropped
+    bool repaired, repeated; // true if a tag was missing; true if a key was given twice
+    bool ending;             // true after reply_feed_end
+    uint32_t given[READ_GIVEN_MAX], given_count; // hashes of the keys of the call
     bool head;               // true at the beginning of a part: reasoning and bare calls may follow
     bool trim;               // true if blanks before the next text are dropped
     uint8_t gap;             // number of line ends dropped after reasoning
@@ -140,6 +110,7 @@ enum { TRY_PART = -1, TRY_NONE = -2 };
 // the equal marker; TRY_PART: they are the beginning of one; TRY_NONE: neither.
 int read_try(const struct reply *r, uint32_t roles);
 enum marker_role read_role(const struct reply *r, int marker);
+bool read_has_role(const struct reply *r, enum marker_role role); // of any marker of the dialect
 void read_head_failed(struct reply *r); // emits held[0..from) as text, parses the rest again
 void read_between(struct reply *r);     // READ_BETWEEN, nothing held
 void read_put_held(struct reply *r, size_t count); // emits `count` held symbols, does not drop them
@@ -188,7 +159,9 @@ void read_value(struct reply *r, unsigned symbol);
 void read_value_begin(struct reply *r, unsigned types, bool forced);
 void read_value_put(struct reply *r, unsigned symbol);
 void read_value_close(struct reply *r);
-void read_value_cut(struct reply *r); // called if the answer ends inside the value
+void read_value_end(struct reply *r, unsigned symbol);
+void read_value_end_cut(struct reply *r); // ends the call if its end tag was the last
+void read_value_cut(struct reply *r);     // called if the answer ends inside the value
 void read_elements_begin(struct reply *r);
 void read_elements(struct reply *r, unsigned symbol);
 void read_elements_cut(struct reply *r);

@@ -194,6 +194,14 @@ enum marker_role read_role(const struct reply *r, int marker)
     return (enum marker_role)r->args.dialect->markers[marker].role;
 }
 
+bool read_has_role(const struct reply *r, enum marker_role role)
+{
+    for (uint32_t i = 0; i < r->args.dialect->marker_count; i++)
+        if (read_role(r, (int)i) == role)
+            return true;
+    return false;
+}
+
 // If the text has a grammar, a marker without special tokens may belong to it.
 static bool marker_is_text(const struct reply *r, const struct dialect_marker *marker)
 {
@@ -512,6 +520,8 @@ bool read_commit(struct reply *r)
         return false;
     }
     r->committed = true;
+    r->unread = r->repaired = r->repeated = false;
+    r->given_count = 0;
     struct reply_event *event = event_add(r, REPLY_CALL);
     event->text.bytes = name.bytes;
     event->id.bytes = r->id_bytes;
@@ -523,6 +533,7 @@ bool read_commit(struct reply *r)
 void read_call_end(struct reply *r, bool complete)
 {
     escape_settle(r, true);
+    complete = complete && !r->unread && !(r->repaired && r->repeated);
     event_add(r, REPLY_CALL_END)->complete = complete;
     r->complete += complete;
     r->call++;
@@ -577,6 +588,7 @@ void read_symbol(struct reply *r, unsigned symbol)
         [READ_KEY] = read_key,
         [READ_VALUE_OPEN] = read_value_open,
         [READ_VALUE] = read_value,
+        [READ_VALUE_END] = read_value_end,
         [READ_ELEMENTS] = read_elements,
         [READ_LITERAL] = read_literal,
         [READ_BROKEN] = read_broken_symbol,
@@ -651,6 +663,7 @@ const struct reply_event *reply_feed(struct reply *r, struct text piece, bool is
 const struct reply_event *reply_feed_end(struct reply *r, struct text token, uint32_t *count)
 {
     r->args.keep_special = false;
+    r->ending = true;
     return reply_feed(r, token, true, count);
 }
 
@@ -682,6 +695,8 @@ static void call_cut(struct reply *r)
 const struct reply_event *reply_finish(struct reply *r, uint32_t *count)
 {
     events_reset(r);
+    if (r->mode == READ_VALUE_END)
+        read_value_end_cut(r);
     if (r->committed) {
         call_cut(r);
     } else if (r->mode != READ_OBJECT || !r->object.tail) {

@@ -10,8 +10,13 @@
 //    TEXT, REASONING   bytes; blanks next to reasoning and calls are left out
 //    CALL              the name, and the id if the dialect writes one before the arguments
 //    ARGUMENTS         bytes of the JSON text of the arguments of the last CALL
-//    CALL_END          complete: one JSON object; else malformed, or cut by the end of the answer
+//    CALL_END          complete: one JSON object that accounts for every byte between the marks of
+//                      the call; else malformed, or cut by the end of the answer
 //    END               once, after reply_finish
+//
+// A missing tag is repaired if the rest says where it belongs. An end tag counts if a tag that may
+// be next follows, or if it is the call's and the answer ends; else it is text of the value, and
+// the call is not complete, unless the value is JSON. Until then the tags are held.
 //
 // A head that does not become a call (no name, a name that no tool has, no arguments) is text. A
 // call that has begun remains a call. If the answer ends inside of a mark, the beginning of the

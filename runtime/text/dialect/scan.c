@@ -171,6 +171,11 @@ static uint8_t number_next(uint8_t state, char c)
     }
 }
 
+bool json_scan_in_string(const struct json_scan *s)
+{
+    return s->state == SCAN_STRING || s->state == SCAN_ESCAPE || s->state == SCAN_HEX;
+}
+
 bool json_scan_number_ends(const struct json_scan *s)
 {
     return s->depth == 0 && (s->state == SCAN_ZERO || s->state == SCAN_DIGITS ||

@@ -30,6 +30,8 @@ void json_scan_begin_object(struct json_scan *s);
 enum json_scan_step json_scan_byte(struct json_scan *s, char byte); // reads the next byte
 bool json_scan_number_ends(const struct json_scan *s); // true if it is a complete number
 
+bool json_scan_in_string(const struct json_scan *s); // true inside of a string
+
 enum json_unescape_step { JSON_UNESCAPE_MORE, JSON_UNESCAPE_END, JSON_UNESCAPE_BAD };
 
 // Decoder of a JSON string, after its opening quote mark.
