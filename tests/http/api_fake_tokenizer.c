@@ -99,6 +99,12 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
     return (id >= FAKE_END && id <= FAKE_SEP) || (id == FAKE_MARK && t->mark);
 }
 
+const char *tokenizer_own_special(const struct tokenizer *t, uint32_t i, struct text *token)
+{
+    (void)t, (void)i, (void)token;
+    return NULL;
+}
+
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,
                              struct text *out, struct error *err)
 {
