@@ -50,7 +50,8 @@ void interrupt_end(void);  // ends the process by that signal; returns if there 
 // Reads the user's lines: with editing and history on a terminal, else unchanged.
 struct chat_lines;
 enum chat_line { CHAT_LINE, CHAT_END, CHAT_INTERRUPTED };
-// history: file that stores the lines, or NULL.
+// Opens the input. terminal: stdin and stdout are a terminal. history: file that stores the lines,
+// or NULL.
 enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *history,
                             struct error *err) MUST_USE;
 // Returns the next line without its line end; the text is valid until the next call.

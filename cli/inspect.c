@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// each: print a line per tensor, not only their number.
+// Prints the number of tensors. each: true if also a line for each tensor.
 static enum status tensors_print(const char *folder, bool each, struct error *err)
 {
     struct tensors *tensors;

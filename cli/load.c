@@ -547,7 +547,8 @@ static void size_write(char *out, size_t out_bytes, uint64_t bytes)
     snprintf(out, out_bytes, "%.*f %s", large ? 2 : size < 10 ? 1 : 0, size, large ? "GiB" : "MiB");
 }
 
-// complete: print all entries of the plan; otherwise only the device and the sum.
+// Prints the memory plan of each device. complete: true if with all entries of the plan, false if
+// only the device and the sum. more: line printed after the entries of the first device, or NULL.
 static void plans_print(const struct loaded *loaded, const char *more, bool complete)
 {
     if (log_level_get() < LOG_INFO)
