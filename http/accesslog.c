@@ -45,7 +45,8 @@ static struct text path_of(const h2o_req_t *req)
     return iovec_shown(path, PATH_BYTES_SHOWN);
 }
 
-// code: error code that was answered or ended the stream, or NULL.
+// Adds method, route, status and error code. code: the one that was answered or that ended the
+// stream, or NULL.
 static void head_add(struct access_line *line, const h2o_req_t *req, struct text route, int status,
                      const char *code)
 {

@@ -1,4 +1,5 @@
-// See wait_queue.h. An item is pushed from the end, so that equal ranks cost no search.
+// See wait_queue.h. wait_push searches from the end, so that an item of the highest rank is
+// queued in constant time.
 #include "http/wait_queue.h"
 
 #include "base/number.h"

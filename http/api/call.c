@@ -131,7 +131,8 @@ static const struct served_model *model_only(const struct body_call *call, int k
     return found;
 }
 
-// only: the model to use if the body names none, or NULL.
+// Finds the model of the body and checks all fields. only: the model to use if the body names none,
+// or NULL. Returns false if the fields have failed.
 static bool model_read(struct body_call *call, const struct field_rules *rules,
                        const struct served_model *only)
 {

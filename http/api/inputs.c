@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-// more: counting stopped at `tokens`, a lower bound.
+// Fails the fields: an input is too long. more: true if counting stopped at `tokens`, so that this
+// is a lower bound.
 static void length_fail(struct inputs *in, const char *path, uint32_t tokens, bool more)
 {
     fields_fail_length(&in->call->fields, path, in->field,
@@ -197,7 +198,8 @@ static bool form_is_right(struct inputs *in, const json_t *input)
     return !f->failed;
 }
 
-// single: true if the field is one input, not a list of inputs.
+// Reads the value of the field and tokenizes its inputs. single: true if it is one input, false if
+// it is a list of inputs.
 static void input_value_read(struct inputs *in, const json_t *input, bool single,
                              struct arena *arena)
 {

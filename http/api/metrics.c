@@ -140,7 +140,8 @@ static void http_requests(struct metrics *m)
             http_histogram(m, i);
 }
 
-// offset: of the byte counter in struct route_counters.
+// Writes sum and count of the sizes of requests or responses for each route. offset: of the byte
+// counter in struct route_counters.
 static void http_sizes(struct metrics *m, const char *name, size_t offset)
 {
     metric_head(m, name);

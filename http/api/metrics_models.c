@@ -202,7 +202,8 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t copy, enum counte
     return sum;
 }
 
-// finishes: how many values of enum counted_finish are written, from the first on.
+// Writes the number of finished choices by reason. finishes: number of reasons, from the first of
+// enum counted_finish on.
 static void finished_put(struct metrics *m, const char *name, int finishes, model_filter *filter)
 {
     metric_head(m, name);

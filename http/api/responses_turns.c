@@ -129,7 +129,8 @@ static void message_read(struct item_reader *t, const json_t *item, const char *
     json_buffer_free(&content);
 }
 
-// arguments: the member with the arguments of a function, or with the input of a custom tool.
+// Reads an item that is a call. arguments: name of the member with the arguments of a function, or
+// with the input of a custom tool.
 static void call_read(struct item_reader *t, const json_t *item, const char *arguments,
                       const char *path)
 {
