@@ -19,7 +19,7 @@ static __device__ __forceinline__ attn_reach warp_reach(const attn_run &run, con
     return {w.position + row / run.group,
             w.position + ((end < packed ? end : packed) - 1) / run.group, row >= packed};
 }
-// tile_seen: true if any row of the warp sees a key of the tile. tile_whole: true if all rows of
+// tile_seen returns true if any row of the warp sees a key of the tile, tile_whole if all rows of
 // the warp see all its keys.
 static __device__ __forceinline__ bool tile_seen(const attn_shape &s, const attn_reach &r,
                                                  uint32_t tile, uint32_t kv_len)

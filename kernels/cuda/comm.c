@@ -89,8 +89,7 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
 }
 
 // Waits until the rank's lock is free; a later holder sees `aborted`. Returns early when *wait_ms
-// is used up: a rank that stays in a call of NCCL is aborted there, because nothing else ends the
-// call.
+// is used up: the rank is then inside a call of NCCL, which only CommAbort can end.
 static void rank_leave(struct comm_rank *rank, int *wait_ms)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
