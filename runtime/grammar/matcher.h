@@ -105,9 +105,9 @@ bool matcher_accept(struct matcher *m, int32_t token);
 // are not allowed, or a limit was exceeded.
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 
-// out_of_memory: the last failed call lacked memory; a larger cache might have had enough.
-// memory_contended: it also lacked memory, and matchers of other owners were in the cache, which
-// may have used it up.
+// matcher_out_of_memory returns true if the last failed call lacked memory, so that a larger cache
+// might have been enough; matcher_memory_contended returns true if in addition matchers of other
+// owners were in the cache, which may have used the memory up.
 bool matcher_out_of_memory(const struct matcher *m);
 bool matcher_memory_contended(const struct matcher *m);
 
