@@ -82,7 +82,7 @@ struct marked_builder {
     uint8_t *plain; // marks as in struct marked_text; NULL: not tracked
     size_t bytes, bytes_max;
 };
-// bytes: initial capacity. track: also keep `plain`.
+// Starts an empty text. bytes: initial capacity. track: true if it gets `plain` marks.
 bool marked_builder_init(struct marked_builder *b, struct encode *e, size_t bytes, bool track);
 bool marked_builder_put(struct marked_builder *b, const char *at, size_t bytes, uint8_t plain);
 bool marked_builder_put_char(struct marked_builder *b, uint32_t c, uint8_t plain);
