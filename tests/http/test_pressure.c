@@ -222,9 +222,9 @@ static void test_body_budget_among_keyed(void **state)
     assert_true(http_client_open(&half, f.port));
     bytes_send(&half, OPEN_UPLOAD);
     upload_begin(&small, &f, "POST /v1/test/wait HTTP/1.1\r\nHost: a\r\n" BEARER, 3 * MIB);
-    assert_true(http_client_send(&small, filler, 3 * MIB)); // 4 MiB, being answered from now on
+    assert_true(http_client_send(&small, filler, 3 * MIB)); // holds 4 MiB; answered from now on
     upload_begin(&large, &f, "POST /v1/test/wait HTTP/1.1\r\nHost: a\r\n" BEARER, 5 * MIB);
-    assert_true(http_client_send(&large, filler, 5 * MIB)); // 8 MiB
+    assert_true(http_client_send(&large, filler, 5 * MIB)); // holds 8 MiB
     assert_true(fixture_wait_live(&f, 2));
     wait_held(&f, 12 * MIB, 13 * MIB);
     upload_begin(&other, &f, UPLOAD, 6 * MIB);
@@ -260,12 +260,12 @@ static void test_body_budget_over_threads(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         struct http_client keyed, stranger;
         upload_begin(&stranger, &f, OPEN_UPLOAD, 10 * MIB);
-        assert_true(http_client_send(&stranger, filler, 5 * MIB)); // 8 MiB
+        assert_true(http_client_send(&stranger, filler, 5 * MIB)); // holds 8 MiB
         wait_held(&f, 8 * MIB, 9 * MIB);
         upload_begin(&keyed, &f, UPLOAD, 10 * MIB);
-        assert_true(http_client_send(&keyed, filler, 7 * MIB)); // 8 MiB
+        assert_true(http_client_send(&keyed, filler, 7 * MIB)); // holds 8 MiB
         wait_held(&f, 16 * MIB, 17 * MIB);
-        assert_true(http_client_send(&keyed, filler, 2 * MIB)); // 16 MiB: 4 over the limit
+        assert_true(http_client_send(&keyed, filler, 2 * MIB)); // holds 16 MiB: 4 over the limit
         if (!http_client_closed(&stranger, FAR_MS))
             fail_msg("round %d: the stranger stays", i);
         upload_end(&keyed, MIB);
@@ -300,13 +300,13 @@ static void test_keys_are_judged_once(void **state)
     fixture_open(&f, &options, true);
     for (int i = 0; i < KEYED; i++) {
         upload_begin(&keyed[i], &f, UPLOAD, 3 * MIB);
-        assert_true(http_client_send(&keyed[i], filler, 3 * MIB - 1)); // 4 MiB
+        assert_true(http_client_send(&keyed[i], filler, 3 * MIB - 1)); // holds 4 MiB
     }
     wait_held(&f, 12 * MIB, 13 * MIB);
     uint32_t before = hashes;
     for (int i = 0; i < ROUNDS; i++) {
         upload_begin(&large, &f, UPLOAD, 6 * MIB);
-        (void)http_client_send(&large, filler, 6 * MIB - 1); // 8 MiB: over the limit
+        (void)http_client_send(&large, filler, 6 * MIB - 1); // holds 8 MiB: over the limit
         assert_true(http_client_closed(&large, FAR_MS));
         http_client_close(&large);
     }

@@ -567,7 +567,7 @@ static void test_metrics(void **state)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!strstr(answer.body, wanted[i]))
             fail_msg("no %s", wanted[i]);
-    // vLLM's three reasons only; ours count each one
+    // vLLM's metric has three finish reasons; weft's has every one, for both models
     static const char *const prefixes[] = {"vllm:request_success_total{", "weft_finished_total{"};
     static const int counts[] = {3, 2 * COUNTED_FINISH_COUNT};
     for (int i = 0; i < 2; i++) {
