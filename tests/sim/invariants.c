@@ -306,7 +306,7 @@ static void ready_look(struct sim *sim, struct client *c)
     if (!c->turn.ready)
         return;
     c->turn.tokens = sequence_next_known(r);
-    for (uint32_t i = c->drawn; i < r->run.scheduled; i++) // was next in this step
+    for (uint32_t i = c->drawn; i < r->run.scheduled; i++) // all that were next in this step
         c->turn.tokens = larger(c->turn.tokens, next_tokens(c, i));
     if (!key->ready || key->tokens > c->turn.tokens)
         key->tokens = c->turn.tokens;

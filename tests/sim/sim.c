@@ -156,7 +156,7 @@ static void world_step(struct sim *sim)
     sim_invariants(sim);
     if (sim->idle)
         sim_rests(sim);
-    // An idle engine: time passes until the limit of a stopped reader.
+    // Sometimes an idle engine lets 5 s pass, so that readers that stopped reach their time limit.
     if (news == ENGINE_IDLE && chance(&sim->dice, 10))
         sim->now_ns += 5000000000u;
     for (uint32_t i = 0; i < sim->options.port_count; i++)
