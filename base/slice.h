@@ -15,6 +15,7 @@ struct slice {
     bool stopped;                      // true once `unwanted` was found set
 };
 
+// The part of slice_spend for work that ends the slice.
 bool slice_over(struct slice *slice, uint64_t work);
 
 // Counts units of work that were done. Work larger than a slice calls `pass` several times. Returns
