@@ -110,6 +110,7 @@ struct offload {
     // others runs without their `work`. 0: shares with no other job.
     uint64_t share_key;
 };
+// Queues a job for the text workers; an exchange has one job at a time.
 void exchange_offload(struct exchange *x, struct offload job);
 // Offloads a job of up to a second to the grammar thread. While the job waits or runs, on_second,
 // on_ready and on_send_space are still called, and the handler may begin a stream; `work` must not

@@ -49,6 +49,7 @@ struct text query_find(struct text query, const char *name, struct arena *arena)
 // the next value.
 struct text query_next(struct text *query, const char *name, struct arena *arena);
 
+// Fills *out for a request: the route, or why there is none.
 void route_find(const struct route_list *list, struct text method, struct path path,
                 struct route_match *out);
 
