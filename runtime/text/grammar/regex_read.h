@@ -47,6 +47,7 @@ struct regex_set {
     uint32_t count;
     size_t capacity;
 };
+// Appends the range [first, last]. Returns false if the arena is full.
 bool regex_set_add(struct regex_parser *p, struct regex_set *set, uint32_t first, uint32_t last);
 // Completes the list: orders it and, if `invert`, replaces it by its complement. Returns false if
 // the arena is full.

@@ -106,6 +106,7 @@ struct jinja_json {
     bool ascii;
     bool sorted;
 };
+// Appends the value as JSON in this form. Fails if it has no JSON form.
 bool jinja_json(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value,
                 const struct jinja_json *form);
 
@@ -126,6 +127,7 @@ struct replacement {
     const struct jinja_string *with;
     int64_t count;
 };
+// Replaces occurrences from the left; an empty `old` is found before each character and at the end.
 bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
                    const struct replacement *r, struct jinja_value *out);
 // Changes upper and lower case. FORM_WORDS: the title filter, whose word boundaries differ from

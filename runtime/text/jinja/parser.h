@@ -27,6 +27,7 @@ struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets
 struct jinja_node *parse_target(struct parser *p, bool attributes);
 struct jinja_node *parse_target_one(struct parser *p, bool attributes); // a target that is no tuple
 
+// Creates a node at the current line. node_add appends an item to node->items.
 struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind);
 bool node_add(struct parser *p, struct jinja_node *node, struct jinja_node *item);
 // Returns the index of a name in the program, adding it if new.

@@ -24,8 +24,8 @@ bool jinja_builder_string(struct jinja_run *run, struct jinja_builder *b,
 // Appends the bytes [from, to) of a string.
 bool jinja_builder_part(struct jinja_run *run, struct jinja_builder *b,
                         const struct jinja_string *string, size_t from, size_t to);
-// Padding around a string: `left` times `with` before it (after its first `sign` bytes) and `right`
-// times after it.
+// jinja_builder_padded appends a string with padding around it: `left` times `with` before it
+// (after its first `sign` bytes) and `right` times after it.
 struct padding {
     const struct jinja_string *with;
     int64_t left, right;
