@@ -165,6 +165,8 @@ static void served_fill(struct serving *s)
             continue;
         s->models[count] =
             (struct served_model){.id = m->spec.id,
+                                  .other_names = m->spec.names.at + 1,
+                                  .other_name_count = m->spec.names.count - 1,
                                   .copies = &s->copies[i],
                                   .copy_count = m->spec.settings.data_parallel_size,
                                   .facts = engine_facts(m->engine),
@@ -406,20 +408,31 @@ static int wait_and_drain(struct serving *s)
     return EXIT_CODE_OK;
 }
 
+// Returns the first name that both models have, or NULL.
+static const char *name_shared(const struct model_spec *a, const struct model_spec *b)
+{
+    for (uint32_t i = 0; i < a->names.count; i++)
+        for (uint32_t k = 0; k < b->names.count; k++)
+            if (strcmp(a->names.at[i], b->names.at[k]) == 0)
+                return a->names.at[i];
+    return NULL;
+}
+
 static enum status specs_parse(const struct texts *positional, const struct model_settings *all,
                                struct arena *arena, struct model_spec *specs, struct error *err)
 {
     for (uint32_t i = 0; i < positional->count; i++) {
         enum status status = model_spec_parse(&specs[i], positional->at[i], all, arena, err);
-        if (status == STATUS_OK) // the name is written into JSON and metrics
-            status = text_check("the name of a model", text_of(specs[i].id), err);
+        for (uint32_t k = 0; status == STATUS_OK && k < specs[i].names.count; k++)
+            // it is written into JSON and metrics
+            status = text_check("the name of a model", text_of(specs[i].names.at[k]), err);
         if (status != STATUS_OK)
             return status;
         for (uint32_t j = 0; j < i; j++)
-            if (strcmp(specs[i].id, specs[j].id) == 0)
+            if (name_shared(&specs[i], &specs[j]))
                 return error_set(err, STATUS_INVALID,
                                  "two models are named '%s': write NAME=MODEL_DIR for one of them",
-                                 specs[i].id);
+                                 name_shared(&specs[i], &specs[j]));
     }
     return STATUS_OK;
 }

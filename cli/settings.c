@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 // number of rows at the end of model_rows that are only useful for serving
-enum { SERVING_ROWS = 12 };
+enum { SERVING_ROWS = 13 };
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -67,6 +67,9 @@ static const struct option_row model_rows[] = {
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights; only config.json is needed"},
     // SERVING_ROWS: useful if many requests, or several models, share a device.
+    {"served-model-name", OPTION_TEXTS, AT(model_settings, served_model_names), 0, 0, {0},
+     "NAME, or the name of the folder",
+     "name by which clients know the model; may be repeated: answers show the first"},
     {"data-parallel-size", OPTION_COUNT, AT(model_settings, data_parallel_size), 1, COPIES_MAX,
      {0}, "1",
      "copies of the model served under its name, each on its own GPU; on a CPU they share weights "
@@ -260,6 +263,24 @@ static const char *built_in_find(const char *name, struct arena *arena)
     return arena_copy(arena, text_of(path)).at;
 }
 
+// Sets the names of the model. named: the NAME before its folder, or NULL.
+static enum status names_settle(struct model_spec *spec, const char *named, struct arena *arena,
+                                struct error *err)
+{
+    const struct texts *given = &spec->settings.served_model_names;
+    spec->names.at = arena_alloc(arena, (given->count + 1) * sizeof *spec->names.at);
+    for (uint32_t i = 0; i < given->count; i++) {
+        if (given->at[i][0] == '\0')
+            return error_set(err, STATUS_INVALID, "model '%s': served-model-name must not be empty",
+                             spec->id);
+        spec->names.at[spec->names.count++] = given->at[i];
+    }
+    if (named || given->count == 0)
+        spec->names.at[spec->names.count++] = spec->id;
+    spec->id = spec->names.at[0];
+    return STATUS_OK;
+}
+
 enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err)
@@ -274,6 +295,7 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
         out->id = folder;
         folder = equals + 1;
     }
+    const char *named = out->id;
     if (!out->id)
         out->id = last_part(folder, arena);
     if (*folder == '\0' || *out->id == '\0')
@@ -292,7 +314,7 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
             return status;
         }
     }
-    return STATUS_OK;
+    return names_settle(out, named, arena, err);
 }
 
 enum status model_spec_find(struct model_spec *out, const char *text,

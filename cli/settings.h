@@ -14,10 +14,11 @@ struct model_settings {           // given after a folder for one model, or with
     uint32_t tensor_parallel_size, data_parallel_size;
     uint64_t kv_cache_memory; // bytes; 0: a share of the free memory
     double kv_share;
-    double step_stretch;           // -1: the device's default
-    const char *chat_template;     // file, or NULL
-    const char *generation_config; // "auto", a file, "none" or NULL
-    int rerank_prompt;             // index into {auto, pair, yes-no}
+    double step_stretch;             // -1: the device's default
+    struct texts served_model_names; // names in place of that of the folder
+    const char *chat_template;       // file, or NULL
+    const char *generation_config;   // "auto", a file, "none" or NULL
+    int rerank_prompt;               // index into {auto, pair, yes-no}
     bool special_tokens_in_text;
     bool matryoshka;
     const char *default_prompt_name; // "": none; NULL: the model's default
@@ -72,7 +73,9 @@ extern const struct option_table serve_options_table;
 // be preceded by NAME=. If nothing is at FOLDER, it may be the name of a built-in model that is
 // installed with the program. `all`: the settings for all models, which the options override.
 struct model_spec {
-    const char *id; // NAME, or the last part of the folder
+    // First of served_model_names, else NAME, else the last part of the folder.
+    const char *id;
+    struct texts names; // all names; the first is id. Only set by model_spec_parse
     const char *folder;
     struct model_settings settings;
 };

@@ -127,24 +127,6 @@ static struct text bearer_key(struct text value)
     return text_span(value.at + at, end - at);
 }
 
-static const char *header_hint(uint32_t flags)
-{
-    if (flags & (ROUTE_X_API_KEY | ROUTE_EITHER_KEY))
-        return "No API key was sent: send it in the header 'x-api-key: KEY' or 'Authorization: "
-               "Bearer KEY'.";
-    return "No API key was sent: send it in the header 'Authorization: Bearer KEY'.";
-}
-
-static struct verdict key_missing(const char *message)
-{
-    return (struct verdict){.error = HTTP_MISSING_KEY, .message = message};
-}
-
-static struct verdict key_sent_twice(const char *message)
-{
-    return (struct verdict){.error = HTTP_INVALID_KEY, .message = message};
-}
-
 static struct verdict key_verdict(const struct keys *keys, struct text key)
 {
     struct verdict verdict = {.error = HTTP_INVALID_KEY, .message = "The API key is not valid."};
@@ -152,38 +134,45 @@ static struct verdict key_verdict(const struct keys *keys, struct text key)
     return verdict;
 }
 
-struct verdict keys_check(const struct keys *keys, uint32_t flags, struct credential authorization,
-                          struct credential x_api_key)
+static const char *const sent_twice[CREDENTIAL_COUNT] = {
+    [CREDENTIAL_AUTHORIZATION] =
+        "The header 'Authorization' was sent more than once: send it exactly once.",
+    [CREDENTIAL_X_API_KEY] =
+        "The header 'x-api-key' was sent more than once: send it exactly once.",
+    [CREDENTIAL_API_KEY] = "The header 'api-key' was sent more than once: send it exactly once.",
+};
+
+// Returns the key in a header; empty if it has none.
+static struct text key_of(const struct credential *sent, enum credential_header header)
 {
-    if (flags & ROUTE_OPEN)
-        return (struct verdict){.allowed = true};
-    // if both headers are sent and the route accepts either, Bearer decides, as on all other routes
-    bool reads_x_api_key = (flags & ROUTE_X_API_KEY) != 0 ||
-                           ((flags & ROUTE_EITHER_KEY) != 0 && authorization.count == 0);
-    if (reads_x_api_key && x_api_key.count > 1)
-        return key_sent_twice(
-            "The header 'x-api-key' was sent more than once: send it exactly once.");
-    if (reads_x_api_key && x_api_key.count == 1)
-        return x_api_key.value.bytes > 0 ? key_verdict(keys, x_api_key.value)
-                                         : key_missing(header_hint(flags));
-    if (authorization.count > 1)
-        return key_sent_twice(
-            "The header 'Authorization' was sent more than once: send it exactly once.");
-    struct text key =
-        authorization.count == 1 ? bearer_key(authorization.value) : (struct text){NULL, 0};
-    if (key.bytes > 0)
-        return key_verdict(keys, key);
-    if (x_api_key.count > 0 && (flags & ROUTE_EITHER_KEY) == 0)
-        return key_missing("This endpoint reads the API key from the header 'Authorization: Bearer "
-                           "KEY', not from 'x-api-key'.");
-    return key_missing(header_hint(flags));
+    return header == CREDENTIAL_AUTHORIZATION ? bearer_key(sent[header].value) : sent[header].value;
 }
 
-bool keys_any_valid(const struct keys *keys, struct credential authorization,
-                    struct credential x_api_key)
+struct verdict keys_check(const struct keys *keys, uint32_t flags, const struct credential *sent)
 {
-    bool shown = keys_check(keys, ROUTE_BEARER, authorization, x_api_key).allowed;
-    if (x_api_key.count > 0) // without x-api-key the second check gives the same result
-        shown = keys_check(keys, ROUTE_X_API_KEY, authorization, x_api_key).allowed || shown;
-    return shown;
+    static const enum credential_header orders[2][CREDENTIAL_COUNT] = {
+        {CREDENTIAL_AUTHORIZATION, CREDENTIAL_X_API_KEY, CREDENTIAL_API_KEY},
+        {CREDENTIAL_X_API_KEY, CREDENTIAL_AUTHORIZATION, CREDENTIAL_API_KEY},
+    };
+    const enum credential_header *order = orders[(flags & ROUTE_X_API_KEY) != 0];
+    if (flags & ROUTE_OPEN)
+        return (struct verdict){.allowed = true};
+    for (int i = 0; i < CREDENTIAL_COUNT; i++)
+        if (sent[i].count > 1)
+            return (struct verdict){.error = HTTP_INVALID_KEY, .message = sent_twice[i]};
+    for (int i = 0; i < CREDENTIAL_COUNT; i++) {
+        struct text key = sent[order[i]].count == 1 ? key_of(sent, order[i]) : (struct text){0};
+        if (key.bytes > 0)
+            return key_verdict(keys, key);
+    }
+    return (struct verdict){.error = HTTP_MISSING_KEY,
+                            .message = "No API key was sent: send it in the header "
+                                       "'Authorization: Bearer KEY', 'x-api-key: KEY' or "
+                                       "'api-key: KEY'."};
+}
+
+bool keys_any_valid(const struct keys *keys, const struct credential *sent)
+{
+    return keys_check(keys, ROUTE_BEARER, sent).allowed ||
+           keys_check(keys, ROUTE_X_API_KEY, sent).allowed;
 }

@@ -30,11 +30,18 @@ struct verdict {
     const char *message;   // a sentence for the client that names the expected header
 };
 
-// Returns true if either header contains a valid key. For requests that have not been routed yet.
-bool keys_any_valid(const struct keys *keys, struct credential authorization,
-                    struct credential x_api_key);
+// The headers that may contain a key, on every route.
+enum credential_header {
+    CREDENTIAL_AUTHORIZATION, // Bearer KEY
+    CREDENTIAL_X_API_KEY,
+    CREDENTIAL_API_KEY,
+    CREDENTIAL_COUNT
+};
 
-// Checks the key of a request. flags: the route's enum route_flag bits, which choose the header to
-// read.
-struct verdict keys_check(const struct keys *keys, uint32_t flags, struct credential authorization,
-                          struct credential x_api_key);
+// Returns true if a route would accept the headers. For requests that have not been routed yet.
+// sent: [CREDENTIAL_COUNT].
+bool keys_any_valid(const struct keys *keys, const struct credential *sent);
+
+// Checks the key of a request. flags: the route's enum route_flag bits, which choose the header
+// that decides if several have a key. sent: [CREDENTIAL_COUNT].
+struct verdict keys_check(const struct keys *keys, uint32_t flags, const struct credential *sent);

@@ -157,9 +157,8 @@ struct route {
 
 enum route_flag {
     ROUTE_OPEN = 1,             // no key is needed
-    ROUTE_BEARER = 2,           // Authorization: Bearer KEY
-    ROUTE_X_API_KEY = 4,        // x-api-key; Authorization: Bearer if that header is missing
-    ROUTE_EITHER_KEY = 8,       // either header; if both are sent, the Bearer key decides
+    ROUTE_BEARER = 2,           // if several headers have a key, Authorization decides
+    ROUTE_X_API_KEY = 4,        // if several headers have a key, x-api-key decides
     ROUTE_JSON = 16,            // a POST body's content type must be JSON
     ROUTE_SHAPE_OF_CALLER = 32, // Messages shape, also for the key, if anthropic-version is sent
 };

@@ -29,10 +29,18 @@ static struct credential credential_of(const h2o_req_t *req, const char *name)
     return found;
 }
 
+static void credentials_read(const h2o_req_t *req, struct credential *out)
+{
+    out[CREDENTIAL_AUTHORIZATION] = credential_of(req, "authorization");
+    out[CREDENTIAL_X_API_KEY] = credential_of(req, "x-api-key");
+    out[CREDENTIAL_API_KEY] = credential_of(req, "api-key");
+}
+
 bool request_has_key(const h2o_req_t *req, const struct keys *keys)
 {
-    return keys_any_valid(keys, credential_of(req, "authorization"),
-                          credential_of(req, "x-api-key"));
+    struct credential sent[CREDENTIAL_COUNT];
+    credentials_read(req, sent);
+    return keys_any_valid(keys, sent);
 }
 
 static bool is_word(struct text in, const char *word)
@@ -194,9 +202,9 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
     uint32_t flags = match->route->flags;
     if ((flags & ROUTE_SHAPE_OF_CALLER) && x->info.shape == SHAPE_MESSAGES)
         flags |= ROUTE_X_API_KEY;
-    struct verdict verdict =
-        keys_check(access_of(x->thread->server)->keys, flags, credential_of(req, "authorization"),
-                   credential_of(req, "x-api-key"));
+    struct credential sent[CREDENTIAL_COUNT];
+    credentials_read(req, sent);
+    struct verdict verdict = keys_check(access_of(x->thread->server)->keys, flags, sent);
     if (!verdict.allowed) {
         request_refuse(x, verdict.error, verdict.message);
         return true;

@@ -127,13 +127,31 @@ static bool has_prefix(struct path path, const char *prefix, struct text *rest)
     return true;
 }
 
-static bool path_matches(const struct route *row, struct path path, struct text *rest)
+static bool path_matches(const char *row, struct path path, struct text *rest)
 {
     *rest = (struct text){NULL, 0};
-    if (path_is(path, row->path))
+    if (path_is(path, row))
         return true;
-    size_t bytes = strlen(row->path);
-    return bytes > 1 && row->path[bytes - 1] == '/' && has_prefix(path, row->path, rest);
+    size_t bytes = strlen(row);
+    return bytes > 1 && row[bytes - 1] == '/' && has_prefix(path, row, rest);
+}
+
+// Returns the path of a row without "/v1", for clients whose base URL lacks it; NULL if the row is
+// not served under that path.
+static const char *path_short(const char *row)
+{
+    static const char *const names[] = {"/v1/chat/",  "/v1/completions", "/v1/embeddings",
+                                        "/v1/models", "/v1/responses",   "/v1/messages"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(row, names[i], strlen(names[i])) == 0)
+            return row + strlen("/v1");
+    return NULL;
+}
+
+static bool row_matches(const struct route *row, struct path path, struct text *rest)
+{
+    const char *name = path_short(row->path);
+    return path_matches(row->path, path, rest) || (name && path_matches(name, path, rest));
 }
 
 static void allow_add(struct route_match *out, const char *method)
@@ -159,8 +177,8 @@ static struct path path_canonical(struct path path)
 
 enum shape path_shape(struct text path)
 {
-    static const char *const prefixes[] = {"/v1/messages", "/v1/v1/messages"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const prefixes[] = {"/v1/messages", "/v1/v1/messages", "/messages"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t bytes = strlen(prefixes[i]);
         if (path.bytes >= bytes && memcmp(path.at, prefixes[i], bytes) == 0 &&
             (path.bytes == bytes || path.at[bytes] == '/' || path.at[bytes] == '?'))
@@ -186,7 +204,7 @@ void route_find(const struct route_list *list, struct text method, struct path p
     for (uint32_t i = 0; i < list->count; i++) {
         const struct route *row = list->rows[i];
         struct text rest;
-        if (!path_matches(row, path, &rest))
+        if (!row_matches(row, path, &rest))
             continue;
         out->path_known = true;
         out->shape = row->shape;

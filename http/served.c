@@ -1,10 +1,18 @@
 // Look-ups in the list of served models; see served.h. Any thread.
 #include "http/served.h"
 
+static bool model_is_named(const struct served_model *model, struct text name)
+{
+    bool found = text_is(name, model->id);
+    for (uint32_t i = 0; i < model->other_name_count && !found; i++)
+        found = text_is(name, model->other_names[i]);
+    return found;
+}
+
 const struct served_model *served_find(const struct served *served, struct text id)
 {
     for (uint32_t i = 0; i < served->count; i++)
-        if (text_is(id, served->models[i].id))
+        if (model_is_named(&served->models[i], id))
             return &served->models[i];
     return NULL;
 }

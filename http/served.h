@@ -25,7 +25,9 @@ struct served_copy {
 };
 
 struct served_model {
-    const char *id; // id that clients use
+    const char *id; // name that answers show; clients may use it or one of other_names
+    const char *const *other_names;
+    uint32_t other_name_count;
     const struct served_copy *copies;
     uint32_t copy_count;
     const struct model_facts *facts; // facts shared by all its engines
@@ -63,5 +65,5 @@ bool served_copy_failed(const struct served_copy *copy);
 // Returns true if all copies of the model failed: its requests get 503.
 bool served_has_failed(const struct served_model *model);
 
-// Returns the model with this id, or NULL.
+// Returns the model with this name, or NULL.
 const struct served_model *served_find(const struct served *served, struct text id);

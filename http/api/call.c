@@ -159,12 +159,6 @@ static bool model_read(struct body_call *call, const struct field_rules *rules,
 
 bool call_model(struct body_call *call, enum model_kind kind, const struct field_rules *rules)
 {
-    return model_read(call, rules, NULL) && call_kind(call, kind);
-}
-
-bool call_model_or_only(struct body_call *call, enum model_kind kind,
-                        const struct field_rules *rules)
-{
     return model_read(call, rules, model_only(call, (int)kind)) && call_kind(call, kind);
 }
 

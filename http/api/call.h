@@ -26,13 +26,10 @@ struct body_call {
 // `fields` has failed.
 void *call_begin(struct exchange *x, size_t state_bytes);
 
-// Reads the field `model`, which is required, and checks the body's fields against the tables.
-// Returns false if a check failed or the model is of another kind.
+// Reads the field `model`, which may be omitted if exactly one model of this kind is served, and
+// checks the body's fields against the tables. Returns false if a check failed or the model is of
+// another kind.
 bool call_model(struct body_call *call, enum model_kind kind, const struct field_rules *rules);
-
-// Like call_model, but `model` may be omitted if exactly one model of this kind is served.
-bool call_model_or_only(struct body_call *call, enum model_kind kind,
-                        const struct field_rules *rules);
 // Like call_model, for a model of any kind; `model` may be omitted if exactly one is served.
 bool call_any_model(struct body_call *call, const struct field_rules *rules);
 // Fails the fields if the model is of another kind. Returns false if the fields have failed, now or

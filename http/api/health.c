@@ -148,10 +148,7 @@ static void openapi_request(struct exchange *x)
 
 const struct route health_routes[] = {
     {.method = "GET", .path = "/health", .flags = ROUTE_OPEN, .on_request = health_request},
-    {.method = "GET",
-     .path = "/v1/health",
-     .flags = ROUTE_EITHER_KEY,
-     .on_request = health_request},
+    {.method = "GET", .path = "/v1/health", .flags = ROUTE_BEARER, .on_request = health_request},
     {.method = "GET", .path = "/ready", .flags = ROUTE_OPEN, .on_request = ready_request},
     {.method = "GET", .path = "/version", .flags = ROUTE_OPEN, .on_request = version_request},
     {.method = "GET", .path = "/openapi.json", .flags = ROUTE_OPEN, .on_request = openapi_request},

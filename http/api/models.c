@@ -150,11 +150,11 @@ static void one_request(struct exchange *x)
 const struct route models_routes[] = {
     {.method = "GET",
      .path = "/v1/models",
-     .flags = ROUTE_EITHER_KEY | ROUTE_SHAPE_OF_CALLER,
+     .flags = ROUTE_BEARER | ROUTE_SHAPE_OF_CALLER,
      .on_request = list_request},
     {.method = "GET",
      .path = "/v1/models/",
-     .flags = ROUTE_EITHER_KEY | ROUTE_SHAPE_OF_CALLER,
+     .flags = ROUTE_BEARER | ROUTE_SHAPE_OF_CALLER,
      .on_request = one_request},
     {.path = NULL},
 };

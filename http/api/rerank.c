@@ -248,15 +248,13 @@ static void scores_read(struct rerank *r)
     r->raw_scores = fields_bool(f, "raw_scores", !activated);
 }
 
-// Finds the model. In the form of text-embeddings-inference `model` may be omitted, because its
-// servers have only one.
+// Finds the model and the form of the body: `texts` is that of text-embeddings-inference.
 static bool model_read(struct rerank *r)
 {
     struct body_call *call = &r->pooled.call;
     r->texts = fields_get(&call->fields, "texts") && !fields_get(&call->fields, "documents");
     r->field = r->texts ? "texts" : "documents";
-    bool found = r->texts ? call_model_or_only(call, MODEL_RERANKER, &rerank_rules)
-                          : call_model(call, MODEL_RERANKER, &rerank_rules);
+    bool found = call_model(call, MODEL_RERANKER, &rerank_rules);
     if (found && !r->texts && fields_get(&call->fields, "texts"))
         fields_fail(&call->fields, HTTP_INVALID_VALUE, "texts",
                     "cannot be given together with documents");

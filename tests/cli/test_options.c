@@ -226,6 +226,17 @@ static void test_model_argument(void **state)
     struct error err;
     assert_int_equal(model_spec_parse(&spec, "models/a-b/", &all, arena, &err), STATUS_OK);
     assert_string_equal(spec.id, "a-b");
+    assert_int_equal(spec.names.count, 1);
+    assert_int_equal(model_spec_parse(&spec, "x=m,served-model-name=gpt-5,served-model-name=b/c",
+                                      &all, arena, &err),
+                     STATUS_OK);
+    assert_string_equal(spec.id, "gpt-5");
+    assert_int_equal(spec.names.count, 3);
+    assert_string_equal(spec.names.at[1], "b/c");
+    assert_string_equal(spec.names.at[2], "x");
+    assert_int_equal(model_spec_parse(&spec, "m,served-model-name=", &all, arena, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.text, "served-model-name"));
     assert_int_equal(spec.settings.dtype, 1);
     assert_int_equal(model_spec_parse(&spec,
                                       "org/x=models/a\\,b,dtype=int8,max-model-len=77,"
@@ -579,10 +590,19 @@ static void test_sampling_defaults(void **state)
 // Commands other than serve lack the options of serving, but have those that influence a result.
 static void test_options_of_one_request(void **state)
 {
-    static const char *const none[] = {
-        "kv-share",          "step-stretch",     "generation-config",     "max-queued-requests",
-        "max-queued-tokens", "max-result-bytes", "enable-prefix-caching", "max-n",
-        "max-prompts",       "penalty-rows",     "max-client-batch-size", "data-parallel-size"};
+    static const char *const none[] = {"served-model-name",
+                                       "kv-share",
+                                       "step-stretch",
+                                       "generation-config",
+                                       "max-queued-requests",
+                                       "max-queued-tokens",
+                                       "max-result-bytes",
+                                       "enable-prefix-caching",
+                                       "max-n",
+                                       "max-prompts",
+                                       "penalty-rows",
+                                       "max-client-batch-size",
+                                       "data-parallel-size"};
     static const char *const some[] = {"device",
                                        "dtype",
                                        "max-model-len",

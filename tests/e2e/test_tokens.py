@@ -44,7 +44,13 @@ def test_the_model_is_named_where_there_are_several():
     assert main().post("/tokenize", {"prompt": "a"}).error["param"] == "model"
     alone = start(f"embed={MODELS / 'weft-demo-embed'}")
     assert alone.post("/tokenize", {"prompt": "a"}).status == 200
-    assert alone.post("/v1/embeddings", {"input": "a"}).error["param"] == "model"
+    assert alone.post("/v1/embeddings", {"input": "a"}).json["model"] == "embed"
+    assert alone.post("/embeddings", {"input": "a"}).status == 200
+    names = start(f"embed={MODELS / 'weft-demo-embed'},served-model-name=text-embedding-3-small,served-model-name=b")
+    for name in ("text-embedding-3-small", "b", "embed"):
+        assert names.post("/v1/embeddings", {"input": "a", "model": name}).json["model"] == "text-embedding-3-small"
+    assert names.post("/v1/embeddings", {"input": "a", "model": "weft-demo-embed"}).status == 404
+    assert names.request("GET", "/models/b", headers={"api-key": KEY}).json["id"] == "text-embedding-3-small"
 
 
 def test_texts_are_for_those_with_a_key():

@@ -1,5 +1,5 @@
-// What agent programs send to POST /v1/responses: tools in namespaces, custom tools, tools that
-// only the provider runs, and such items as history. Whole answers and streams agree.
+// Requests of agent programs: tools in namespaces, custom tools, tools that only the provider runs,
+// and such items as history on Responses; deferred tools on Messages; no name of a model.
 #include "api_cases.h"
 
 #define TEST(name) API_TEST(name, setup)
@@ -345,4 +345,23 @@ PLAIN_TEST(test_thinking_without_a_thinker)
                  "missing_required_parameter", "thinking.budget_tokens");
     expect_ok(&chat_endpoint, "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":9}");
     expect_ok(&responses_endpoint, "\"thinking\":{\"type\":\"enabled\"}");
+}
+
+// A body without 'model' means the only model of the endpoint's kind.
+PLAIN_TEST(test_no_model)
+{
+    const struct endpoint *const all[] = {&chat_endpoint,       &completions_endpoint,
+                                          &messages_endpoint,   &responses_endpoint,
+                                          &embeddings_endpoint, &rerank_endpoint};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        expect_ok(all[i], "\"model\":null");
+        expect_error(all[i], "\"model\":\"gpt-5\"", 404, "model_not_found", "model");
+        expect_error(all[i], "\"model\":1", 400, "invalid_type", "model");
+    }
+    fake_begin(MODEL_GENERATOR);
+    fake_models(2);
+    fake_request("/v1/responses", "{\"input\":\"hi\"}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "missing_required_parameter"));
+    fake_end();
 }

@@ -70,11 +70,11 @@ TEST(test_required)
         const struct endpoint *endpoint;
         const char *names[3];
     } required[] = {
-        {&chat_endpoint, {"model", "messages"}},
-        {&completions_endpoint, {"model", "prompt"}},
-        {&messages_endpoint, {"model", "messages"}},
-        {&embeddings_endpoint, {"model", "input"}},
-        {&rerank_endpoint, {"model", "query", "documents"}},
+        {&chat_endpoint, {"messages"}},
+        {&completions_endpoint, {"prompt"}},
+        {&messages_endpoint, {"messages"}},
+        {&embeddings_endpoint, {"input"}},
+        {&rerank_endpoint, {"query", "documents"}},
     };
     char more[256];
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {

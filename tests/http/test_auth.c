@@ -20,7 +20,7 @@ struct header_case {
     uint32_t key_id;
 };
 
-enum { B = ROUTE_BEARER, X = ROUTE_X_API_KEY, E = ROUTE_EITHER_KEY };
+enum { B = ROUTE_BEARER, X = ROUTE_X_API_KEY };
 
 static const struct header_case cases[] = {
     {B, 1, "Bearer k1", 0, "", true, 0, NULL, 0},
@@ -36,24 +36,28 @@ static const struct header_case cases[] = {
     {B, 1, "Bearer k3", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
     {B, 1, "Bearer k", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
     {B, 1, "Bearer k11", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
-    {B, 0, "", 1, "k1", false, HTTP_MISSING_KEY, "not from 'x-api-key'", 0},
+    {B, 0, "", 1, "k1", true, 0, NULL, 0},
+    {B, 1, "Basic azE6", 1, "k2", true, 0, NULL, 1}, // no key: the other header decides
+    {B, 1, "Bearer wrong", 1, "k1", false, HTTP_INVALID_KEY, "not valid", 0},
+    {B, 1, "Bearer k1", 2, "k1", false, HTTP_INVALID_KEY, "'x-api-key' was sent more", 0},
     {B, 1, "Bearer k1", 1, "wrong", true, 0, NULL, 0}, // Bearer alone decides
     {X, 0, "", 1, "k1", true, 0, NULL, 0},
     {X, 1, "Bearer k2", 0, "", true, 0, NULL, 1},
     {X, 1, "Bearer k1", 1, "wrong", false, HTTP_INVALID_KEY, "not valid", 0},
     {X, 1, "Bearer wrong", 1, "k2", true, 0, NULL, 1},
-    {X, 1, "Bearer k1", 1, "", false, HTTP_MISSING_KEY, "x-api-key", 0},
+    {X, 1, "Bearer k1", 1, "", true, 0, NULL, 0},
     {X, 0, "", 2, "k1", false, HTTP_INVALID_KEY, "more than once", 0},
     {X, 0, "", 0, "", false, HTTP_MISSING_KEY, "x-api-key: KEY", 0},
-    {E, 0, "", 1, "k1", true, 0, NULL, 0},
-    {E, 1, "Bearer k1", 0, "", true, 0, NULL, 0},
-    {E, 0, "", 0, "", false, HTTP_MISSING_KEY, "x-api-key", 0},
-    {E, 1, "Bearer k1", 1, "wrong", true, 0, NULL, 0},
-    {E, 1, "Bearer wrong", 1, "k1", false, HTTP_INVALID_KEY, "not valid", 0},
-    {E, 1, "Basic azE6", 1, "k1", false, HTTP_MISSING_KEY, "x-api-key", 0},
-    {E | X, 1, "Bearer wrong", 1, "k2", true, 0, NULL, 1}, // a client of the Messages format
     {ROUTE_OPEN, 0, "", 0, "", true, 0, NULL, 0},
 };
+
+static struct verdict checked(const struct keys *keys, uint32_t flags, struct credential bearer,
+                              struct credential x_api_key)
+{
+    struct credential sent[CREDENTIAL_COUNT] = {
+        [CREDENTIAL_AUTHORIZATION] = bearer, [CREDENTIAL_X_API_KEY] = x_api_key};
+    return keys_check(keys, flags, sent);
+}
 
 static void test_headers(void **state)
 {
@@ -65,14 +69,37 @@ static void test_headers(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct header_case *c = &cases[i];
         struct verdict v =
-            keys_check(keys, c->flags, (struct credential){c->bearer_count, text_of(c->bearer)},
-                       (struct credential){c->x_count, text_of(c->x)});
+            checked(keys, c->flags, (struct credential){c->bearer_count, text_of(c->bearer)},
+                    (struct credential){c->x_count, text_of(c->x)});
         if (v.allowed != c->allowed || (!v.allowed && v.error != c->error))
             fail_msg("case %zu: allowed %d, error %d", i, v.allowed, (int)v.error);
         if (v.allowed && !(c->flags & ROUTE_OPEN))
             assert_int_equal(v.key_id, c->key_id);
         if (c->hint && !strstr(v.message, c->hint))
             fail_msg("case %zu: '%s' lacks '%s'", i, v.message, c->hint);
+    }
+    keys_close(keys);
+}
+
+// api-key is read on every route, after the other two.
+static void test_api_key(void **state)
+{
+    (void)state;
+    static const char *const plain[] = {"k1", "k2"};
+    struct keys *keys;
+    struct error err;
+    assert_int_equal(keys_open(&keys, plain, 2, &err), STATUS_OK);
+    for (int x = 0; x < 2; x++) {
+        struct credential sent[CREDENTIAL_COUNT] = {{0}};
+        uint32_t flags = x ? X : B;
+        sent[CREDENTIAL_API_KEY] = (struct credential){1, text_of("k2")};
+        assert_true(keys_check(keys, flags, sent).allowed);
+        assert_true(keys_any_valid(keys, sent));
+        sent[x ? CREDENTIAL_AUTHORIZATION : CREDENTIAL_X_API_KEY] =
+            (struct credential){1, text_of(x ? "Bearer k1" : "k1")};
+        assert_int_equal(keys_check(keys, flags, sent).key_id, 0);
+        sent[CREDENTIAL_API_KEY].count = 2;
+        assert_false(keys_check(keys, flags, sent).allowed);
     }
     keys_close(keys);
 }
@@ -104,8 +131,8 @@ static void test_two_stores_agree(void **state)
     assert_int_equal(keys_open(&b, plain, 1, &err), STATUS_OK);
     assert_memory_not_equal(a, b, 32); // the salts
     struct credential sent = {1, text_of("Bearer same")}, none = {0, text_of("")};
-    assert_true(keys_check(a, ROUTE_BEARER, sent, none).allowed);
-    assert_true(keys_check(b, ROUTE_BEARER, sent, none).allowed);
+    assert_true(checked(a, ROUTE_BEARER, sent, none).allowed);
+    assert_true(checked(b, ROUTE_BEARER, sent, none).allowed);
     keys_close(a);
     keys_close(b);
 }
@@ -125,23 +152,21 @@ static void test_renewed(void **state)
     assert_int_equal(keys_renew(&renewed, old, 1, fresh, 2, &err), STATUS_OK);
     keys_close(old);
     struct verdict verdict =
-        keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer fixed")}, none);
+        checked(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer fixed")}, none);
     assert_true(verdict.allowed);
     assert_int_equal(verdict.key_id, 0);
-    verdict =
-        keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer new")}, none);
+    verdict = checked(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer new")}, none);
     assert_true(verdict.allowed);
     assert_int_equal(verdict.key_id, 2); // 1 was another key
-    assert_false(
-        keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer old")}, none)
-            .allowed);
+    assert_false(checked(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer old")}, none)
+                     .allowed);
     keys_close(renewed);
 }
 
 static uint32_t id_of(const struct keys *keys, const char *plain)
 {
     struct credential none = {0, text_of("")}, sent = {1, text_of(plain)};
-    struct verdict verdict = keys_check(keys, ROUTE_X_API_KEY, none, sent);
+    struct verdict verdict = checked(keys, ROUTE_X_API_KEY, none, sent);
     assert_true(verdict.allowed);
     return verdict.key_id;
 }
@@ -172,9 +197,9 @@ static void test_ids_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),          cmocka_unit_test(test_keys_refused),
-        cmocka_unit_test(test_two_stores_agree), cmocka_unit_test(test_renewed),
-        cmocka_unit_test(test_ids_stay),
+        cmocka_unit_test(test_headers),      cmocka_unit_test(test_api_key),
+        cmocka_unit_test(test_keys_refused), cmocka_unit_test(test_two_stores_agree),
+        cmocka_unit_test(test_renewed),      cmocka_unit_test(test_ids_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

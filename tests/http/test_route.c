@@ -44,6 +44,18 @@ static void test_found(void **state)
     assert_int_equal(find("GET", "/both").index, 6);
 }
 
+// The base URL of some clients lacks /v1.
+static void test_paths_without_v1(void **state)
+{
+    (void)state;
+    assert_ptr_equal(find("GET", "/models").route, &rows[2]);
+    struct route_match match = find("GET", "/models/org/name");
+    assert_ptr_equal(match.route, &rows[3]);
+    assert_true(text_is(match.path_rest, "org/name"));
+    assert_null(find("GET", "/modelsx").route);
+    assert_int_equal(path_shape(text_of("/messages/nothing")), SHAPE_MESSAGES);
+}
+
 static void test_rest(void **state)
 {
     (void)state;
@@ -179,10 +191,10 @@ static void test_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),   cmocka_unit_test(test_rest),
-        cmocka_unit_test(test_unknown), cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_encoded),
-        cmocka_unit_test(test_dots),
+        cmocka_unit_test(test_found),   cmocka_unit_test(test_paths_without_v1),
+        cmocka_unit_test(test_rest),    cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_methods), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_encoded), cmocka_unit_test(test_dots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

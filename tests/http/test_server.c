@@ -65,7 +65,7 @@ static const struct order_case order[] = {
     {"POST", "/v1/test/echo", "Content-Type: text/plain\r\n", "x", 401, "missing_api_key"},
     {"POST", "/v1/test/echo", "Authorization: Bearer no\r\nContent-Type: text/plain\r\n", "x", 401,
      "invalid_api_key"},
-    {"POST", "/v1/test/echo", "x-api-key: " KEY "\r\n", "x", 401, "missing_api_key"},
+    {"POST", "/v1/test/echo", "x-api-key: no\r\n", "x", 401, "invalid_api_key"},
     {"POST", "/v1/messages", "", "x", 401, "authentication_error"},
     {"POST", "/v1/test/echo", BEARER "Content-Type: text/plain\r\n", "x", 415,
      "unsupported_media_type"},
