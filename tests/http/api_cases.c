@@ -109,3 +109,39 @@ void cases_check(const struct field_case *cases, size_t count)
         }
     }
 }
+
+static void case_answer(const struct api_case *c)
+{
+    fake_text(c->text);
+    if (c->finish == FINISH_CANCEL)
+        fake_ready(); // finds the stop string for which the engine cancels
+    if (c->finish != FINISH_NONE)
+        fake_finish(c->finish, c->last != 0 ? c->last : c->finish == FINISH_STOP ? FAKE_END : -1);
+    fake_ready();
+}
+
+static void case_run(const struct api_case *c)
+{
+    fake_again();
+    if (c->begin)
+        c->begin();
+    fake_request(c->path, c->body);
+    if (c->text)
+        case_answer(c);
+    if (fake.status != c->status)
+        fail_msg("%s: status %d, %s", c->name, fake.status, fake.sent);
+    if (c->status == 0)
+        assert_int_equal(fake.submits, 1);
+    for (size_t i = 0; i < sizeof c->has / sizeof *c->has && c->has[i]; i++)
+        if (!strstr(fake.sent, c->has[i]))
+            fail_msg("%s: '%s' lacks '%s'", c->name, fake.sent, c->has[i]);
+    for (size_t i = 0; i < sizeof c->lacks / sizeof *c->lacks && c->lacks[i]; i++)
+        if (strstr(fake.sent, c->lacks[i]))
+            fail_msg("%s: '%s' has '%s'", c->name, fake.sent, c->lacks[i]);
+}
+
+void api_cases_run(const struct api_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        case_run(&cases[i]);
+}

@@ -57,3 +57,20 @@ struct field_case {
 
 // Sends each field with null, the good values, the bad values, and a value of each other type.
 void cases_check(const struct field_case *cases, size_t count);
+
+// A request, the scripted answer of the model, and the expected response.
+struct api_case {
+    const char *name;    // shown if the case fails
+    void (*begin)(void); // changes the fresh fake before the request, or NULL
+    const char *path, *body;
+    const char *text;   // the answer, a token per byte; NULL: no event
+    enum finish finish; // of the answer; FINISH_NONE: it goes on
+    int32_t last;       // token of the finish event; 0: FAKE_END after FINISH_STOP, else none
+    int status;         // 0: submitted, not answered yet
+    const char *has[5]; // texts in the response
+    const char *lacks[2];
+};
+
+// Runs each case in a fresh exchange (fake_again). The last one is left open.
+void api_cases_run(const struct api_case *cases, size_t count);
+#define API_CASES_RUN(cases) api_cases_run(cases, sizeof(cases) / sizeof *(cases))

@@ -268,23 +268,15 @@ TEST(test_stop_string)
     assert_int_equal(fake.choice_cancels, 1);
 }
 
-TEST(test_stop_held_at_end)
+TEST(test_stop_strings_that_do_not_match)
 {
-    fake_request(PATH, "{" HI ",\"stop\":\"END\"}");
-    fake_text("one EN");
-    fake_finish(FINISH_STOP, FAKE_END);
-    fake_ready();
-    sent_has("\"content\":\"one EN\"");
-}
-
-// Stop strings are searched for in the generated text only, not in the prompt.
-TEST(test_stop_in_prompt)
-{
-    fake_request(PATH, "{" HI ",\"stop\":\"hi\"}");
-    fake_text("oh");
-    fake_finish(FINISH_STOP, FAKE_END);
-    fake_ready();
-    sent_has("\"content\":\"oh\"");
+    static const struct api_case cases[] = {
+        {"incomplete at the end", NULL, PATH, "{" HI ",\"stop\":\"END\"}", .text = "one EN",
+         .finish = FINISH_STOP, .status = 200, .has = {"\"content\":\"one EN\""}},
+        {"not searched for in the prompt", NULL, PATH, "{" HI ",\"stop\":\"hi\"}", .text = "oh",
+         .finish = FINISH_STOP, .status = 200, .has = {"\"content\":\"oh\""}},
+    };
+    API_CASES_RUN(cases);
 }
 
 TEST(test_15_characters_over_several_tokens)

@@ -345,33 +345,27 @@ TEST(test_the_stop_string_in_the_output)
     json_decref(body);
 }
 
-// A stop id adds no text unless requested; the end token's text is added only if special tokens are
-// shown.
-TEST(test_the_stop_id_in_the_output)
+TEST(test_the_end_of_the_output)
 {
-    static const struct {
-        const char *more;
-        int32_t end;
-        const char *text;
-    } ends[] = {
-        {"", 'Z', "ab"},
-        {",\"include_stop_str_in_output\":true", 'Z', "abZ"},
-        {",\"include_stop_str_in_output\":true", FAKE_END, "ab"},
-        {",\"skip_special_tokens\":false", FAKE_END, "ab"},
-        {",\"include_stop_str_in_output\":true,\"skip_special_tokens\":false", FAKE_END, "ab<end>"},
+#define STOP_SHOWN ",\"include_stop_str_in_output\":true"
+#define SPECIAL_SHOWN ",\"skip_special_tokens\":false"
+#define CONTENT(text) "\"content\":\"" text "\"", "\"completion_tokens\":3,"
+    static const struct api_case cases[] = {
+        {"a stop id adds no text", NULL, PATH, "{" HI "}", .text = "ab", .finish = FINISH_STOP,
+         .last = 'Z', .status = 200, .has = {CONTENT("ab")}},
+        {"unless it is requested", NULL, PATH, "{" HI STOP_SHOWN "}", .text = "ab",
+         .finish = FINISH_STOP, .last = 'Z', .status = 200, .has = {CONTENT("abZ")}},
+        {"the end token adds none", NULL, PATH, "{" HI STOP_SHOWN "}", .text = "ab",
+         .finish = FINISH_STOP, .status = 200, .has = {CONTENT("ab")}},
+        {"special tokens shown", NULL, PATH, "{" HI SPECIAL_SHOWN "}", .text = "ab",
+         .finish = FINISH_STOP, .status = 200, .has = {CONTENT("ab")}},
+        {"special tokens and the stop id shown", NULL, PATH, "{" HI STOP_SHOWN SPECIAL_SHOWN "}",
+         .text = "ab", .finish = FINISH_STOP, .status = 200, .has = {CONTENT("ab<end>")}},
+        {"tokens after a stop string do not count, even if they fit a longer one", NULL, PATH,
+         "{" HI ",\"stop\":[\"ab\",\"abcd\"]}", .text = "xabcy", .finish = FINISH_CANCEL,
+         .status = 200, .has = {CONTENT("x"), "\"total_tokens\":22,"}},
     };
-    char body[256], want[64];
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        fake_again();
-        snprintf(body, sizeof body, "{" HI "%s}", ends[i].more);
-        fake_request(PATH, body);
-        fake_text("ab");
-        fake_finish(FINISH_STOP, ends[i].end);
-        fake_ready();
-        snprintf(want, sizeof want, "\"content\":\"%s\"", ends[i].text);
-        sent_has(want);
-        sent_has("\"completion_tokens\":3,");
-    }
+    API_CASES_RUN(cases);
 }
 
 TEST(test_special_tokens_as_text)
@@ -382,18 +376,6 @@ TEST(test_special_tokens_as_text)
     fake_finish(FINISH_LENGTH, 'b');
     fake_ready();
     sent_has("\"content\":\"a<end>b\"");
-}
-
-// Tokens after a stop string are not counted, even if they could have completed a longer one.
-TEST(test_tokens_up_to_a_stop_string)
-{
-    fake_request(PATH, "{" HI ",\"stop\":[\"ab\",\"abcd\"]}");
-    fake_text("xabcy");
-    fake_ready();
-    fake_finish(FINISH_CANCEL, -1);
-    fake_ready();
-    sent_has("\"content\":\"x\"");
-    sent_has("\"completion_tokens\":3,\"total_tokens\":22,");
 }
 
 // Stop strings apply from the first token after min_tokens.

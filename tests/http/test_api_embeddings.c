@@ -171,14 +171,6 @@ TEST(test_prompts_stand_in_front_of_texts)
     sent_has("'prompt' must be at most 3200 bytes long, got 3201");
 }
 
-TEST(test_a_model_without_prompts_takes_no_name)
-{
-    fake_again();
-    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"prompt_name\":\"query\"}");
-    assert_int_equal(fake.status, 400);
-    sent_has("'prompt_name' must be absent: this model has no prompts");
-}
-
 // Pooling by the mean may skip the prompt: neither its tokens nor those before it count.
 TEST(test_prompts_may_be_left_out_of_the_mean)
 {
@@ -242,15 +234,34 @@ TEST(test_the_left_may_be_cut)
     sent_has("\"param\":\"truncation_side\"");
 }
 
-TEST(test_so_many_inputs_as_the_server_takes)
+static void two_inputs(void)
 {
     fake_inputs_max(2);
-    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\",\"c\"]}");
-    sent_has("must hold at most 2 inputs, got 3");
-    fake_again();
-    fake_inputs_max(2);
-    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}");
-    assert_int_equal(fake.submits, 1);
+}
+
+static void too_many_bytes(void)
+{
+    fake.admission = ADMISSION_TOO_MANY_BYTES;
+}
+
+#define BODY(input) PATH, "{\"model\":\"m\",\"input\":" input "}"
+
+TEST(test_limits_and_failures)
+{
+    static const struct api_case cases[] = {
+        {"a model without prompts", NULL, BODY("\"a\",\"prompt_name\":\"query\""), .status = 400,
+         .has = {"'prompt_name' must be absent: this model has no prompts"}},
+        {"one input too many", two_inputs, BODY("[\"a\",\"b\",\"c\"]"), .status = 400,
+         .has = {"must hold at most 2 inputs, got 3"}},
+        {"as many inputs as the server accepts", two_inputs, BODY("[\"a\",\"b\"]")},
+        {"deadline", NULL, BODY("\"a\""), .text = "", .finish = FINISH_TIMEOUT, .status = 504},
+        {"result too large", too_many_bytes, BODY("\"a\""), .status = 400,
+         .has = {"max-result-bytes", "\"param\":\"input\""}},
+        {"two forms of truncation", NULL,
+         BODY("\"a\",\"truncate\":false,\"truncate_prompt_tokens\":4"), .status = 400,
+         .has = {"\"param\":\"truncate_prompt_tokens\""}},
+    };
+    API_CASES_RUN(cases);
 }
 
 TEST(test_base64)
@@ -442,26 +453,6 @@ TEST(test_not_finite)
     fake.values[2 * fake_facts.output_width - 1] = INFINITY;
     finish();
     assert_int_equal(fake.status, 500);
-}
-
-TEST(test_failures)
-{
-    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
-    fake_finish(FINISH_TIMEOUT, -1);
-    fake_ready();
-    assert_int_equal(fake.status, 504);
-    fake_end();
-    fake_begin(MODEL_EMBEDDER);
-    fake.admission = ADMISSION_TOO_MANY_BYTES;
-    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
-    assert_int_equal(fake.status, 400);
-    sent_has("max-result-bytes");
-    sent_has("\"param\":\"input\"");
-    fake_again();
-    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"truncate\":false,"
-                       "\"truncate_prompt_tokens\":4}");
-    assert_int_equal(fake.status, 400);
-    sent_has("\"param\":\"truncate_prompt_tokens\"");
 }
 
 // A client that leaves before the engine ends counts as an abort; a finished request was counted

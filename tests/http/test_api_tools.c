@@ -73,18 +73,50 @@ TEST(test_calls_of_a_whole_answer)
     json_decref(whole);
 }
 
-TEST(test_an_answer_without_calls_has_no_such_keys)
+static void hermes(void)
 {
-    const char *finish;
-    fake_request(PATH, "{" HI "," TOOLS "}");
-    answer("No <tool_call> here", FINISH_STOP);
-    json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_string_equal(finish, "stop");
-    assert_string_equal(json_string_value(json_object_get(message, "content")),
-                        "No <tool_call> here");
-    assert_null(json_object_get(message, "tool_calls"));
-    assert_null(json_object_get(message, "reasoning_content"));
-    json_decref(whole);
+    fake_dialect("hermes", "think");
+}
+
+static void hermes_opened(void)
+{
+    hermes();
+    fake_chat.opens = true; // the prompt opens the reasoning
+}
+
+#define BODY(more) PATH, "{" HI "," TOOLS more "}"
+#define CONTENT(text) "\"content\":\"" text "\""
+#define FINISH(reason) "\"finish_reason\":\"" reason "\""
+#define CALL_SENT(name, arguments)                                                                 \
+    "\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"arguments\":\"" arguments "\"}"
+
+TEST(test_answers_with_and_without_calls)
+{
+    static const struct api_case cases[] = {
+        {"no call", hermes, BODY(""), .text = "No <tool_call> here", .finish = FINISH_STOP,
+         .status = 200, .has = {FINISH("stop"), CONTENT("No <tool_call> here")},
+         .lacks = {"\"tool_calls\"", "\"reasoning_content\""}},
+        {"14: a marker that never completes", hermes, BODY(""),
+         .text = "So <tool_call>{\"name\": \"f\"", .finish = FINISH_STOP, .status = 200,
+         .has = {FINISH("stop"), CONTENT("So <tool_call>{\\\"name\\\": \\\"f\\\"")}},
+        {"calls alone have null for content", hermes, BODY(",\"tool_choice\":\"auto\""),
+         .text = CALL("g", "{}"), .finish = FINISH_STOP, .status = 200,
+         .has = {"\"content\":null", "\"tool_calls\":[{\"id\":\"call_", CALL_SENT("g", "{}")}},
+        {"max_tokens ends the answer inside a call", hermes, BODY(""),
+         .text = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b", .finish = FINISH_LENGTH,
+         .last = ' ', .status = 200,
+         .has = {FINISH("length"), "\"tool_calls\":[{\"id\":\"call_",
+                 CALL_SENT("f", "{\\\"a\\\":\\\"b ")}},
+        {"stop strings are searched for in visible text only", hermes, BODY(",\"stop\":\"END\""),
+         .text = "<think>END</think>a " CALL("f", "{\"x\": \"END\"}") " b END c",
+         .finish = FINISH_CANCEL, .status = 200,
+         .has = {FINISH("tool_calls"), CONTENT("a b "), "\"reasoning_content\":\"END\"",
+                 "\"tool_calls\":[{\"id\":\"call_", CALL_SENT("f", "{\\\"x\\\": \\\"END\\\"}")}},
+        {"the prompt opens the reasoning", hermes_opened, PATH, "{" HI "}", .text = "hm</think>Yes",
+         .finish = FINISH_STOP, .status = 200,
+         .has = {CONTENT("Yes"), "\"reasoning_content\":\"hm\""}},
+    };
+    API_CASES_RUN(cases);
 }
 
 TEST(test_11_parallel_calls_of_one_tool)
@@ -98,41 +130,6 @@ TEST(test_11_parallel_calls_of_one_tool)
     call_is(message, 1, "f", "{\"a\": 2}");
     assert_string_not_equal(json_string_value(json_object_get(json_array_get(calls, 0), "id")),
                             json_string_value(json_object_get(json_array_get(calls, 1), "id")));
-    json_decref(whole);
-}
-
-TEST(test_14_a_marker_that_never_completes)
-{
-    const char *finish;
-    fake_request(PATH, "{" HI "," TOOLS "}");
-    answer("So <tool_call>{\"name\": \"f\"", FINISH_STOP);
-    json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_string_equal(finish, "stop");
-    assert_string_equal(json_string_value(json_object_get(message, "content")),
-                        "So <tool_call>{\"name\": \"f\"");
-    json_decref(whole);
-}
-
-TEST(test_calls_alone_have_null_for_content)
-{
-    const char *finish;
-    fake_request(PATH, "{" HI "," TOOLS ",\"tool_choice\":\"auto\"}");
-    answer(CALL("g", "{}"), FINISH_STOP);
-    json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_true(json_is_null(json_object_get(message, "content")));
-    call_is(message, 0, "g", "{}");
-    json_decref(whole);
-}
-
-// max_tokens ends the answer inside a call: its arguments so far are returned.
-TEST(test_a_call_that_is_cut_ends_by_length)
-{
-    const char *finish;
-    fake_request(PATH, "{" HI "," TOOLS "}");
-    answer("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"b", FINISH_LENGTH);
-    json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_string_equal(finish, "length");
-    call_is(message, 0, "f", "{\"a\":\"b ");
     json_decref(whole);
 }
 
@@ -263,22 +260,6 @@ TEST(test_a_long_call_that_breaks_is_scanned_for_stop_strings)
     }
 }
 
-TEST(test_stop_strings_are_looked_for_in_visible_text_only)
-{
-    const char *finish;
-    fake_request(PATH, "{" HI "," TOOLS ",\"stop\":\"END\"}");
-    fake_text("<think>END</think>a " CALL("f", "{\"x\": \"END\"}") " b END c");
-    fake_ready();
-    fake_finish(FINISH_CANCEL, -1);
-    fake_ready();
-    json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_string_equal(finish, "tool_calls");
-    assert_string_equal(json_string_value(json_object_get(message, "content")), "a b ");
-    assert_string_equal(json_string_value(json_object_get(message, "reasoning_content")), "END");
-    call_is(message, 0, "f", "{\"x\": \"END\"}");
-    json_decref(whole);
-}
-
 TEST(test_tools_that_may_not_be_called_are_not_rendered)
 {
     const char *finish;
@@ -321,18 +302,6 @@ TEST(test_what_templates_see_of_a_tool)
         fake_gone();
     }
     fake_chat.shows = NULL;
-}
-
-TEST(test_the_prompt_may_open_the_reasoning)
-{
-    const char *finish;
-    fake_chat.opens = true;
-    fake_request(PATH, "{" HI "}");
-    answer("hm</think>Yes", FINISH_STOP);
-    json_t *whole = fake_json(), *message = message_of(whole, &finish);
-    assert_string_equal(json_string_value(json_object_get(message, "content")), "Yes");
-    assert_string_equal(json_string_value(json_object_get(message, "reasoning_content")), "hm");
-    json_decref(whole);
 }
 
 TEST(test_special_tokens_are_told_to_the_reader)
