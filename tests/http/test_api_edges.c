@@ -37,7 +37,7 @@ struct end_case {
     const char *says;
 };
 
-// Ends with an answer: its finish reason, and its counter.
+// An end with an answer has its finish reason and is counted under it.
 TEST(test_ends_with_an_answer)
 {
     static const struct {

@@ -307,7 +307,7 @@ TEST(test_a_source_is_compiled_once)
     assert_int_equal(stats().compiled, 1);
     assert_int_equal(stats().hits, 0);
     fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}"); // equal to the first source
-    assert_int_equal(fake.compiles, 1);                          // refused before a compile job
+    assert_int_equal(fake.compiles, 1);                          // found in the cache
     assert_ptr_equal(fake.grammar, first);
     fake_request(PATH, "{" HI ",\"guided_json\": { \"type\" : \"object\" } }");
     assert_ptr_not_equal(fake.grammar, first);
