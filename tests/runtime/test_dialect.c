@@ -410,7 +410,7 @@ static const struct row {
      "think(a)call(0 f)args({\"l\":[1,2],\"o\":{\"k\":\"v\"},\"s\":\"a \\\"b\\\", "
      "c\",\"b\":true})end(0 1)call(1 g)args({})end(1 1)over"},
     {"gemma", "none", 0, "<|tool_call>call:g{a:x}<tool_call|>",
-     "call(0 g)args({\"a\":x})end(0 0)over"},
+     "call(0 g)args({\"a\":\"x\"})end(0 1)over"},
     {"gemma", "none", 0, "<|tool_call>call:g{a:<|\xC3\xA9}<tool_call|>", // <|"|> would be a quote
      "call(0 g)args({\"a\":<|\xC3\xA9})end(0 0)over"},
 };

@@ -44,6 +44,9 @@ static const char row_tools[] =
 
 #define QWEN(body) "<tool_call>\n<function=" body "\n</tool_call>"
 
+#define GEMMA(body) "<|tool_call>call:run" body "<tool_call|>"
+#define LFM2(call) "<|tool_call_start|>[" call "]<|tool_call_end|>"
+
 static const struct row {
     const char *dialect, *text, *want;
 } rows[] = {
@@ -132,6 +135,38 @@ static const struct row {
     {"minimax-m2",
      "<invoke name=\"bash\">\n<parameter name=\"command\">a </parameter> b</parameter>\n</invoke>",
      "call(0 bash)args({\"command\":\"a </parameter> b\"})end(0 0)over"},
+    // Strings without their quote marks, and with others.
+    {"gemma", GEMMA("{data_refs:[\"ds_1\"],n:5}"),
+     "call(0 run)args({\"data_refs\":[\"ds_1\"],\"n\":5})end(0 1)over"},
+    {"gemma", GEMMA("{data_refs:['ds_1']}"),
+     "call(0 run)args({\"data_refs\":[\"ds_1\"]})end(0 1)over"},
+    {"gemma", GEMMA("{opts:{\"mode\": \"fast\"}}"),
+     "call(0 run)args({\"opts\":{\"mode\":\"fast\"}})end(0 1)over"},
+    {"gemma", GEMMA("{data_refs:[bug,ui]}"),
+     "call(0 run)args({\"data_refs\":[\"bug\",\"ui\"]})end(0 1)over"},
+    {"gemma", GEMMA("{message:hello world,n:5}"),
+     "call(0 run)args({\"message\":\"hello world\",\"n\":5})end(0 1)over"},
+    {"gemma", GEMMA("{message:hello there ,n:5}"),
+     "call(0 run)args({\"message\":\"hello there\",\"n\":5})end(0 1)over"},
+    {"gemma", GEMMA("{message:hello, see:5}"), // is `see` a parameter?
+     "call(0 run)args({\"message\":\"hello\",\"see\":5})end(0 0)over"},
+    {"gemma", GEMMA("{message:\"hello\",n:5}"),
+     "call(0 run)args({\"message\":\"hello\",\"n\":5})end(0 1)over"},
+    {"gemma", GEMMA("{code:<|\"|>x<|\"|>,data_refs=[\"ds\",<|\"|>d<|\"|>]}"),
+     "call(0 run)args({\"code\":\"x\",\"data_refs\":[\"ds\",\"d\"]})end(0 1)over"},
+    // Python's literals.
+    {"lfm2", LFM2("run(size=(800, 600))"), "call(0 run)args({\"size\":[800,600]})end(0 1)over"},
+    {"lfm2", LFM2("run(size=(800))"), "call(0 run)args({\"size\":[800]})end(0 0)over"},
+    {"lfm2", LFM2("run(size=(800,), n=1)"),
+     "call(0 run)args({\"size\":[800],\"n\":1})end(0 1)over"},
+    {"lfm2", LFM2("bash(command='''a\n'b'\n''')"),
+     "call(0 bash)args({\"command\":\"a\\n'b'\\n\"})end(0 1)over"},
+    {"llama-pythonic", "[bash(command=\"\"\"a \"\" b\"\"\", timeout=1)]",
+     "call(0 bash)args({\"command\":\"a \\\"\\\" b\",\"timeout\":1})end(0 1)over"},
+    {"lfm2", LFM2("bash(command='', timeout=1)"),
+     "call(0 bash)args({\"command\":\"\",\"timeout\":1})end(0 1)over"},
+    {"lfm2", LFM2("search(**{'query': 'cats', 'n': 2})"),
+     "call(0 search)args({\"query\":\"cats\",\"n\":2})end(0 1)over"},
 };
 
 static void row_check(const struct row *row, const json_t *tools)

@@ -8,18 +8,23 @@ enum {
     LITERAL_KEY, // key, or the end
     LITERAL_BARE_KEY,
     LITERAL_COLON, // : or =
+    LITERAL_STAR,  // the second * before a dict that holds the arguments
+    LITERAL_STARS, // that dict
     LITERAL_VALUE,
     LITERAL_FIRST, // value, or the end of a list
     LITERAL_AFTER, // , or the end
     LITERAL_WORD,  // true, None and the like
     LITERAL_NUMBER,
+    LITERAL_BARE_STRING, // a string without quote marks
     LITERAL_STRING,
+    LITERAL_TRIPLE, // after the first quote marks of the three that end a string
     LITERAL_ESCAPE,
     LITERAL_HEX,
     LITERAL_QUOTE, // after a quote mark and blanks: it ends the string if the next symbol fits
 };
 
 enum { MARK = 0x200 }; // symbol of the dialect's quote mark
+enum { TUPLE = 't' };  // kind of a level
 
 static struct read_level *level_of(struct reply *r)
 {
@@ -38,20 +43,33 @@ void read_literal_begin(struct reply *r, char open)
     r->literal = LITERAL_KEY;
     r->depth = 1;
     r->levels[0] = (struct read_level){.kind = open};
-    r->string_key = false;
+    r->string_key = r->stars = r->bare = false;
     r->word_bytes = 0;
     read_arguments(r, "{");
 }
 
 static char level_closer(const struct read_level *level)
 {
-    return level->kind == '(' ? ')' : level->kind == '[' ? ']' : '}';
+    return level->kind == '(' || level->kind == TUPLE ? ')' : level->kind == '[' ? ']' : '}';
+}
+
+static bool is_list(const struct read_level *level)
+{
+    return level->kind == '[' || level->kind == TUPLE;
 }
 
 static bool container_close(struct reply *r)
 {
-    read_argument(r, level_of(r)->kind == '[' ? ']' : '}');
+    struct read_level *level = level_of(r);
     r->literal = LITERAL_AFTER;
+    if (r->depth == 1 && r->stars) {
+        r->stars = false;
+        level->kind = '(';
+        return true;
+    }
+    if (level->kind == TUPLE && level->filled && !level->more)
+        r->unread = true; // in Python, (1) is a number
+    read_argument(r, is_list(level) ? ']' : '}');
     if (--r->depth == 0)
         read_call_end(r, true);
     return true;
@@ -66,17 +84,20 @@ static void member_begin(struct reply *r)
 
 static bool string_begin(struct reply *r, unsigned symbol, bool key)
 {
-    member_begin(r);
+    if (key || is_list(level_of(r)))
+        member_begin(r);
     r->quote = (uint16_t)symbol;
     r->string_key = key;
     r->literal = LITERAL_STRING;
+    r->fresh = true;
+    r->triple = false;
     read_argument(r, '"');
     return true;
 }
 
-static bool is_quote(const struct reply *r, unsigned symbol)
+static bool is_quote(unsigned symbol)
 {
-    return symbol == MARK || (is_python(r) && (symbol == '"' || symbol == '\''));
+    return symbol == MARK || symbol == '"' || symbol == '\'';
 }
 
 static bool key_begin(struct reply *r, unsigned symbol)
@@ -84,21 +105,37 @@ static bool key_begin(struct reply *r, unsigned symbol)
     bool call = level_of(r)->kind == '(';
     if (symbol == (unsigned char)level_closer(level_of(r)))
         return container_close(r);
-    if (!call && is_quote(r, symbol))
+    if (!call && is_quote(symbol))
         return string_begin(r, symbol, true);
+    if (call && symbol == '*' && !level_of(r)->filled && r->depth == 1) {
+        r->literal = LITERAL_STAR;
+        return true;
+    }
     if ((is_python(r) && !call) || symbol >= READ_SPECIAL || strchr(",:=()[]{}\"'", (char)symbol))
         return false;
     member_begin(r);
     read_argument(r, '"');
     read_argument_escaped(r, (char)symbol);
+    r->key[0] = (char)symbol;
+    r->key_bytes = 1;
     r->literal = LITERAL_BARE_KEY;
     return true;
+}
+
+// A comma after a string without quote marks may belong to it: only a parameter of the tool
+// certainly begins a key there.
+static void bare_key_over(struct reply *r)
+{
+    struct text key = text_span(r->key, r->key_bytes);
+    r->unread |= r->bare && (r->depth > 1 || !tool_property(r->schema, r->schema, key));
+    r->bare = false;
 }
 
 // Reads a bare key up to its : or =.
 static bool bare_key(struct reply *r, unsigned symbol)
 {
-    if (symbol == (is_python(r) ? '=' : ':')) {
+    if (symbol == '=' || (symbol == ':' && !is_python(r))) {
+        bare_key_over(r);
         read_arguments(r, "\":");
         r->literal = LITERAL_VALUE;
         return true;
@@ -107,6 +144,8 @@ static bool bare_key(struct reply *r, unsigned symbol)
         return true;
     if (symbol >= READ_SPECIAL || strchr(",()[]{}\"'", (char)symbol))
         return false;
+    if (r->key_bytes < sizeof r->key)
+        r->key[r->key_bytes++] = (char)symbol;
     read_argument_escaped(r, (char)symbol);
     return true;
 }
@@ -116,25 +155,18 @@ static bool literal_number(struct reply *r, unsigned symbol);
 
 static bool value_begin(struct reply *r, unsigned symbol, bool first)
 {
-    if (first && symbol == ']')
+    if (first && symbol == (unsigned char)level_closer(level_of(r)))
         return container_close(r);
-    bool list = level_of(r)->kind == '[';
-    if (is_quote(r, symbol)) {
-        if (list)
-            member_begin(r);
-        r->quote = (uint16_t)symbol;
-        r->string_key = false;
-        r->literal = LITERAL_STRING;
-        read_argument(r, '"');
-        return true;
-    }
-    if (symbol == '{' || symbol == '[') {
+    bool list = is_list(level_of(r)), tuple = symbol == '(' && is_python(r);
+    if (is_quote(symbol))
+        return string_begin(r, symbol, false);
+    if (symbol == '{' || symbol == '[' || tuple) {
         if (r->depth == READ_DEPTH_MAX)
             return false;
         if (list)
             member_begin(r);
-        read_argument(r, (char)symbol);
-        r->levels[r->depth++] = (struct read_level){.kind = (char)symbol};
+        read_argument(r, tuple ? '[' : (char)symbol);
+        r->levels[r->depth++] = (struct read_level){.kind = tuple ? TUPLE : (char)symbol};
         r->literal = symbol == '{' ? LITERAL_KEY : LITERAL_FIRST;
         return true;
     }
@@ -155,7 +187,8 @@ static bool literal_after(struct reply *r, unsigned symbol)
 {
     if (symbol == (unsigned char)level_closer(level_of(r)))
         return container_close(r);
-    r->literal = level_of(r)->kind == '[' ? LITERAL_FIRST : LITERAL_KEY;
+    r->literal = is_list(level_of(r)) ? LITERAL_FIRST : LITERAL_KEY;
+    level_of(r)->more = true;
     return symbol == ',';
 }
 
@@ -205,16 +238,6 @@ static bool literal_number(struct reply *r, unsigned symbol)
     return true;
 }
 
-static bool literal_word(struct reply *r, unsigned symbol)
-{
-    if (!of_a_word(symbol))
-        return word_over(r) && literal_symbol(r, symbol);
-    if (r->word_bytes == sizeof r->word)
-        return false;
-    r->word[r->word_bytes++] = (char)symbol;
-    return true;
-}
-
 static void string_over(struct reply *r)
 {
     read_argument(r, '"');
@@ -222,19 +245,91 @@ static void string_over(struct reply *r)
     r->word_bytes = 0;
 }
 
+// Reads a string without quote marks, which ends at a comma or at the end of its container. A
+// bracket or a quote mark in it makes its end doubtful. Blanks are held, as they may precede its
+// end.
+static bool bare_string(struct reply *r, unsigned symbol)
+{
+    bool closes = symbol == (unsigned char)level_closer(level_of(r));
+    if (symbol == ',' || closes) {
+        r->bare = symbol == ',' && !is_list(level_of(r));
+        string_over(r);
+        return literal_symbol(r, symbol);
+    }
+    if (symbol >= READ_SPECIAL)
+        return false;
+    if (read_blank(symbol) && r->word_bytes < sizeof r->word) {
+        r->word[r->word_bytes++] = (char)symbol;
+        return true;
+    }
+    r->unread |= strchr("{}[]()\"'", (char)symbol) != NULL;
+    for (size_t i = 0; i < r->word_bytes; i++)
+        read_argument_escaped(r, r->word[i]);
+    r->word_bytes = 0;
+    read_argument_escaped(r, (char)symbol);
+    return true;
+}
+
+// A word that means nothing is the beginning of a string, except in Python.
+static bool word_is_string(struct reply *r, unsigned symbol)
+{
+    if (is_python(r) || r->word[0] == '<') // as in the dialect's own marks
+        return false;
+    read_argument(r, '"');
+    for (size_t i = 0; i < r->word_bytes; i++)
+        read_argument_escaped(r, r->word[i]);
+    r->word_bytes = 0;
+    r->string_key = false;
+    r->literal = LITERAL_BARE_STRING;
+    return bare_string(r, symbol);
+}
+
+static bool literal_word(struct reply *r, unsigned symbol)
+{
+    bool ends =
+        read_blank(symbol) || symbol == ',' || symbol == (unsigned char)level_closer(level_of(r));
+    if (ends && word_over(r))
+        return literal_symbol(r, symbol);
+    if (!of_a_word(symbol) || r->word_bytes == sizeof r->word)
+        return word_is_string(r, symbol);
+    r->word[r->word_bytes++] = (char)symbol;
+    return true;
+}
+
 static bool literal_string(struct reply *r, unsigned symbol)
 {
+    bool escapes = symbol == '\\' && r->quote != MARK;
+    r->fresh = r->fresh && symbol == r->quote;
     if (symbol == MARK && r->quote == MARK) {
         string_over(r);
+    } else if (symbol == r->quote && r->triple) {
+        r->literal = LITERAL_TRIPLE;
+        r->word_bytes = 1;
     } else if (symbol == r->quote) {
         r->literal = LITERAL_QUOTE;
         r->word_bytes = 0;
-    } else if (symbol == '\\' && is_python(r)) {
+    } else if (escapes) {
         r->literal = LITERAL_ESCAPE;
     } else if (symbol < READ_SPECIAL || (symbol != MARK && r->args.keep_special)) {
         read_argument_escaped(r, (char)symbol);
     }
     return true;
+}
+
+// In a string between three quote marks, after word_bytes of the last ones.
+static bool triple_quote(struct reply *r, unsigned symbol)
+{
+    if (symbol == r->quote && ++r->word_bytes < 3)
+        return true;
+    if (symbol == r->quote) {
+        string_over(r);
+        return true;
+    }
+    for (size_t i = 0; i < r->word_bytes; i++)
+        read_argument_escaped(r, (char)r->quote);
+    r->word_bytes = 0;
+    r->literal = LITERAL_STRING;
+    return literal_string(r, symbol);
 }
 
 // Models write unescaped quote marks into strings; a quote mark without a fitting successor is
@@ -250,11 +345,15 @@ static bool after_quote(struct reply *r, unsigned symbol)
         r->word[r->word_bytes++] = (char)symbol;
         return true;
     }
+    bool third = r->fresh && symbol == r->quote && r->word_bytes == 0;
+    r->literal = LITERAL_STRING;
+    if (third)
+        return r->triple = true;
+    r->fresh = false;
     read_argument_escaped(r, (char)r->quote);
     for (size_t i = 0; i < r->word_bytes; i++)
         read_argument_escaped(r, r->word[i]);
     r->word_bytes = 0;
-    r->literal = LITERAL_STRING;
     return literal_string(r, symbol);
 }
 
@@ -318,6 +417,14 @@ static bool literal_symbol(struct reply *r, unsigned symbol)
         read_argument(r, ':');
         r->literal = LITERAL_VALUE;
         return symbol == ':';
+    case LITERAL_STAR:
+        r->literal = LITERAL_STARS;
+        return symbol == '*';
+    case LITERAL_STARS:
+        r->stars = true;
+        level_of(r)->kind = '{';
+        r->literal = LITERAL_KEY;
+        return symbol == '{';
     case LITERAL_VALUE:
     case LITERAL_FIRST:
         return value_begin(r, symbol, state == LITERAL_FIRST);
@@ -327,8 +434,12 @@ static bool literal_symbol(struct reply *r, unsigned symbol)
         return literal_word(r, symbol);
     case LITERAL_NUMBER:
         return literal_number(r, symbol);
+    case LITERAL_BARE_STRING:
+        return bare_string(r, symbol);
     case LITERAL_STRING:
         return literal_string(r, symbol);
+    case LITERAL_TRIPLE:
+        return triple_quote(r, symbol);
     case LITERAL_QUOTE:
         return after_quote(r, symbol);
     case LITERAL_ESCAPE:
@@ -368,7 +479,8 @@ void read_literal(struct reply *r, unsigned symbol)
 void read_literal_cut(struct reply *r)
 {
     bool whole;
-    const char *json = r->literal == LITERAL_WORD ? word_json(r, &whole) : NULL;
+    bool word = r->literal == LITERAL_WORD && is_python(r); // else it may begin a string
+    const char *json = word ? word_json(r, &whole) : NULL;
     if (json)
         read_put(r, REPLY_ARGUMENTS, json, r->word_bytes);
 }

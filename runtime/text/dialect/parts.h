@@ -46,7 +46,7 @@ struct read_value {
 // One level of nested arguments: an element (FORM_ELEMENTS), or a container in a Python literal.
 struct read_level {
     char kind;            // '{', '[', '('; 0: unknown
-    bool filled;          // true if it has a member
+    bool filled, more;    // true if it has a member; true if a comma follows one
     uint32_t name;        // hash of its tag
     const json_t *schema; // schema of its value, or NULL
 };

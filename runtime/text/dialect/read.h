@@ -82,9 +82,12 @@ struct reply {
     uint16_t key_bytes;
     struct read_level levels[READ_DEPTH_MAX];
     uint8_t depth;
-    uint8_t literal; // state of literal.c
-    uint16_t quote;  // quote mark of the open string
-    bool string_key; // true if the string is a key
+    uint8_t literal;    // state of literal.c
+    uint16_t quote;     // quote mark of the open string
+    bool string_key;    // true if the string is a key
+    bool fresh, triple; // the string is empty so far; it is between three quote marks
+    bool stars;         // the arguments are a dict after **
+    bool bare;          // a comma follows a string without quote marks
     char word[32];
     uint8_t word_bytes;
     char escape[2 * ESCAPE_BYTES]; // beginning of an escape, not emitted yet
