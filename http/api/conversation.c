@@ -240,33 +240,46 @@ static bool system_is_inside(const struct conversation *c)
     return false;
 }
 
+// Joins the user and system messages [at, end), of which one is a system message, into a message of
+// the user. Appends messages without a system message unchanged.
+static void user_run_add(struct conversation *c, size_t at, size_t end, json_t *out)
+{
+    bool has_system = false;
+    for (size_t i = at; i < end; i++)
+        has_system = has_system || role_is(json_array_get(c->messages, i), "system");
+    if (has_system) {
+        texts_join(c, at, end, "content");
+        json_object_set_new(json_array_get(c->messages, at), "role", json_string("user"));
+        end = at + 1;
+    }
+    for (size_t i = at; i < end; i++)
+        json_array_append(out, json_array_get(c->messages, i));
+}
+
 bool conversation_settle_system(struct conversation *c, const struct chat_template *chat)
 {
-    struct json_buffer joined = {0};
-    json_t *rest;
-    size_t i;
-    json_t *message;
+    size_t count = json_array_size(c->messages), at = 0;
     if (!system_is_inside(c) || chat_template_accepts_late_system(chat))
         return false;
-    rest = json_array();
-    json_array_foreach(c->messages, i, message)
-    {
-        struct text content = json_text(json_object_get(message, "content"));
-        if (!role_is(message, "system")) {
-            json_array_append(rest, message);
-            continue;
-        }
-        if (joined.bytes > 0 && content.bytes > 0)
-            json_put_literal(&joined, "\n");
-        json_put_raw(&joined, content);
+    json_t *out = json_array();
+    while (at < count && role_is(json_array_get(c->messages, at), "system"))
+        at++;
+    if (at > 0) {
+        texts_join(c, 0, at, "content");
+        json_array_append(out, json_array_get(c->messages, 0));
+    }
+    while (at < count) {
+        const json_t *message = json_array_get(c->messages, at);
+        size_t end = at;
+        while (role_is(message, "user") || role_is(message, "system"))
+            message = json_array_get(c->messages, ++end);
+        user_run_add(c, at, end, out);
+        if (end < count)
+            json_array_append(out, json_array_get(c->messages, end));
+        at = end + 1;
     }
     json_decref(c->messages);
-    c->messages = rest;
-    json_t *system = conversation_add(c, "system", json_buffer_text(&joined));
-    json_incref(system);
-    json_array_remove(c->messages, json_array_size(c->messages) - 1);
-    json_array_insert_new(c->messages, 0, system);
-    json_buffer_free(&joined);
+    c->messages = out;
     return true;
 }
 

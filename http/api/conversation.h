@@ -56,9 +56,10 @@ void conversation_join_tail(struct conversation *c);
 // joined; they are moved before the user's text.
 void conversation_merge(struct conversation *c);
 
-// If the template does not accept system messages after the first position, joins all system
-// messages into one at the front. Returns true if it did: messages of one role may now be
-// neighbours.
+// If the template does not accept system messages after the first position, joins the leading ones
+// into one, and makes later ones text of the user, where they are: if they moved to the front, each
+// would change the beginning of the prompt, and the prefix cache would be lost. Returns true if
+// there were any: messages of one role may now be neighbours.
 bool conversation_settle_system(struct conversation *c, const struct chat_template *chat);
 
 // Replaces arguments that are text by {"arguments": text}, for templates that require an object.

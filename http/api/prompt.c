@@ -168,8 +168,8 @@ static void start_find(struct generation *g)
         prompt_fail(g, status, &err);
 }
 
-// Moves system messages to the front and applies the endpoint's rule for neighbours of one role
-// again, because messages that a system message separated are neighbours now.
+// Settles system messages inside of the conversation and applies the endpoint's rule for neighbours
+// of one role again, because tool results may follow text of the user now.
 static void system_settle(struct generation *g)
 {
     if (!conversation_settle_system(&g->prompt.conversation, g->call.model->chat))

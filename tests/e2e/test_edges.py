@@ -265,7 +265,7 @@ def test_35_only_system():
 
 def test_36_system_inside():
     turns = [{"role": "system", "content": "s"}, *user("u"), {"role": "system", "content": "t"}]
-    front = [{"role": "system", "content": "s\nt"}, *user("u")]
+    front = [{"role": "system", "content": "s"}, *user("u\nt")]
     strict = prompt_tokens(chat(main(), model="strict", messages=turns, max_tokens=1))
     assert strict == prompt_tokens(chat(main(), model="strict", messages=front, max_tokens=1))
     inside = prompt_tokens(chat(main(), model="chatml", messages=turns, max_tokens=1))

@@ -365,3 +365,39 @@ PLAIN_TEST(test_no_model)
     assert_non_null(strstr(fake.sent, "missing_required_parameter"));
     fake_end();
 }
+
+// An agent sends a system message in each turn to a template that takes one only at the front: the
+// prompt of a turn begins with that of the turn before, so its blocks are cached.
+PLAIN_TEST(test_prompts_grow_at_the_end)
+{
+    static const char *const turns[] = {
+        "{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"system\",\"content\":\"9 left\"}",
+        "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"name\":\"f\","
+        "\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+        "\"tool_use_id\":\"1\",\"content\":\"r\"}]},{\"role\":\"system\",\"content\":\"8 left\"}",
+        "{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"system\",\"content\":\"7 left\"},"
+        "{\"role\":\"user\",\"content\":\"v\"}",
+    };
+    char messages[4096] = "", body[8192], *before = strdup("");
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        snprintf(messages + strlen(messages), sizeof messages - strlen(messages), "%s%s",
+                 i ? "," : "", turns[i]);
+        fake_begin(MODEL_GENERATOR);
+        fake_facts.max_model_len = 4000;
+        fake_chat.system_inside = false;
+        snprintf(body, sizeof body, "{\"system\":\"s\",\"messages\":[%s]}", messages);
+        fake_request("/v1/messages", body);
+        assert_int_equal(fake.submits, 1);
+        char *prompt = fake_prompt(), *end = strstr(prompt, "[no-think]");
+        *(end ? end : strrchr(prompt, '[')) = '\0'; // without the answer's beginning
+        if (strncmp(prompt, before, strlen(before)) != 0)
+            fail_msg("'%s' does not begin with '%s'", prompt, before);
+        free(before);
+        before = prompt;
+        fake_gone();
+        fake_end();
+    }
+    assert_string_equal(before, "[system]s[user]u\n9 left[assistant](f {})[tool]r[user]8 left"
+                                "[assistant]a[user]7 left\nv");
+    free(before);
+}

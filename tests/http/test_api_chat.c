@@ -485,7 +485,11 @@ TEST(test_system_inside)
                                  ",{\"role\":\"system\",\"content\":\"t\"}]";
     expect_prompt(messages, "", "[system]s[user]u[system]t[assistant]");
     fake_chat.system_inside = false;
-    expect_prompt(messages, "", "[system]s\nt[user]u[assistant]");
+    expect_prompt(messages, "", "[system]s[user]u\nt[assistant]");
+    expect_prompt(
+        "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"developer\",\"content\":\"t\"}," USER
+        "]",
+        "", "[system]s\nt[user]u[assistant]");
 }
 
 TEST(test_continued)

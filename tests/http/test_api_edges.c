@@ -352,13 +352,13 @@ TEST(test_what_templates_are_given)
     char *prompt = fake_prompt();
     assert_string_equal(prompt, "[assistant]a\nb[assistant]r/c[assistant]");
     free(prompt);
-    fake_again(); // also if a system message between them moves to the front
+    fake_again(); // but not over a system message, which becomes text of the user
     fake_chat.system_inside = false;
     fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},"
                        "{\"role\":\"system\",\"content\":\"s\"},"
                        "{\"role\":\"assistant\",\"content\":\"b\"}]}");
     prompt = fake_prompt();
-    assert_string_equal(prompt, "[system]s[assistant]a\nb[assistant]");
+    assert_string_equal(prompt, "[assistant]a[user]s[assistant]b[assistant]");
     free(prompt);
 }
 

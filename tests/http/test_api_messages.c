@@ -232,14 +232,14 @@ TEST(test_system)
     const char *inside = "[" USER ",{\"role\":\"system\",\"content\":\"t\"}]";
     expect_prompt(inside, ",\"system\":\"s\"", "[system]s[user]u[system]t" END_PROMPT, NULL);
     fake_chat.system_inside = false;
-    expect_prompt(inside, ",\"system\":\"s\"", "[system]s\nt[user]u" END_PROMPT, NULL);
+    expect_prompt(inside, ",\"system\":\"s\"", "[system]s[user]u\nt" END_PROMPT, NULL);
     // The messages before and after it become neighbours and are merged.
     expect_prompt("[" USER ",{\"role\":\"system\",\"content\":\"t\"}," USER "]", "",
-                  "[system]t[user]u\nu" END_PROMPT, NULL);
+                  "[user]u\nt\nu" END_PROMPT, NULL);
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},"
                   "{\"role\":\"system\",\"content\":\"t\"},"
                   "{\"role\":\"assistant\",\"content\":\"b\"}]",
-                  "", "[system]t[user]u[assistant]a\nb", NULL);
+                  "", "[user]u[assistant]a[user]t[assistant]b", NULL);
 }
 
 TEST(test_prefill)
