@@ -115,8 +115,8 @@ static bool is_beyond_int64(struct text digits, bool minus)
 }
 
 // Replaces the digits of an integer by the nearest double in the same number of characters: 17
-// digits, zeros and e2, or e3 if rounding added a digit. Does nothing if the integer is beyond the
-// range of doubles.
+// digits, zeros and e2; e3 if rounding added a digit, e1 if the double is below a power of ten that
+// the integer reaches. Does nothing if the integer is beyond the range of doubles.
 static void integer_widen(char *at, size_t bytes)
 {
     char digits[DBL_MAX_10_EXP + 2], rounded[32];
@@ -133,7 +133,7 @@ static void integer_widen(char *at, size_t bytes)
     at[0] = rounded[0];
     memcpy(at + 1, rounded + 2, 16);
     at[bytes - 2] = 'e';
-    at[bytes - 1] = exponent == bytes ? '3' : '2';
+    at[bytes - 1] = (char)('3' + (int)exponent - (int)bytes);
 }
 
 // Scans a number; `at` is its first digit or minus. Returns the position after it.

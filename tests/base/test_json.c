@@ -401,6 +401,24 @@ static void test_slices(void **state)
     }
 }
 
+// The nearest double of many powers of ten is below them, so it has one digit less.
+static void test_powers_of_ten(void **state)
+{
+    (void)state;
+    for (int power = 19; power <= 308; power++)
+        for (int minus = 0; minus < 2; minus++) {
+            char text[320] = "-1";
+            size_t bytes = (size_t)minus + 1 + (size_t)power;
+            memset(text + 2, '0', (size_t)power);
+            json_t *value;
+            struct error err;
+            struct text in = text_span(text + 1 - minus, bytes);
+            assert_int_equal(json_parse(&value, in, &err), STATUS_OK);
+            assert_true(json_real_value(value) == strtod(text + 1 - minus, NULL));
+            json_decref(value);
+        }
+}
+
 // Integers beyond int64 cost more work than their bytes: each is widened in the copy.
 static void test_wide_integers_are_counted(void **state)
 {
@@ -452,6 +470,7 @@ int main(void)
                                        cmocka_unit_test(test_depth),
                                        cmocka_unit_test(test_integers),
                                        cmocka_unit_test(test_wide_integers),
+                                       cmocka_unit_test(test_powers_of_ten),
                                        cmocka_unit_test(test_syntax),
                                        cmocka_unit_test(test_suite),
                                        cmocka_unit_test(test_numbers_read_back),
