@@ -28,8 +28,9 @@ struct embedding {
 static struct encode_args encode_of(const struct session *session, struct text text,
                                     struct arena *arena)
 {
-    unsigned in_text =
-        session->model->spec.settings.special_tokens_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
+    unsigned in_text = session->model->spec.settings.special_tokens_in_text == 1
+                           ? ENCODE_ADDED_TOKENS
+                           : ENCODE_PLAIN;
     return (struct encode_args){.text = text, .flags = ENCODE_SPECIAL | in_text, .arena = arena};
 }
 

@@ -144,6 +144,13 @@ static uint32_t inputs_max(const struct loaded_model *m)
     return given > 0 ? given : ranks ? RERANKER_DOCUMENTS : EMBEDDER_INPUTS;
 }
 
+// Returns true if special tokens in a raw prompt or an input of the model are tokens.
+static bool special_in_text(const struct loaded_model *m)
+{
+    int option = m->spec.settings.special_tokens_in_text;
+    return option < 0 ? engine_facts(m->engine)->kind == MODEL_GENERATOR : option == 1;
+}
+
 static void served_fill(struct serving *s)
 {
     struct loaded *loaded = &s->loaded;
@@ -177,7 +184,7 @@ static void served_fill(struct serving *s)
                                   .thinking = m->thinking,
                                   .closing = m->closing,
                                   .chat_is_plain = m->chat_is_plain,
-                                  .special_in_text = m->spec.settings.special_tokens_in_text,
+                                  .special_in_text = special_in_text(m),
                                   .dimensions_free = m->spec.settings.matryoshka,
                                   .prompts = m->prompts,
                                   .inputs_max = inputs_max(m),

@@ -53,8 +53,8 @@ static const struct option_row model_rows[] = {
     {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,
      {"auto", "pair", "yes-no"}, "auto: by the files of the model",
      "input of a Qwen3ForSequenceClassification: a text pair, or Qwen3-Reranker's prompt"},
-    {"special-tokens-in-text", OPTION_FLAG, AT(model_settings, special_tokens_in_text), 0, 0, {0},
-     "off: they are text",
+    {"special-tokens-in-text", OPTION_SWITCH, AT(model_settings, special_tokens_in_text), 0, 0, {0},
+     "on for prompts of completions, off for embedders and rerankers",
      "read markers such as [SEP] in inputs of embedders and prompts of completions as special "
      "tokens"},
     {"matryoshka", OPTION_FLAG, AT(model_settings, matryoshka), 0, 0, {0}, "off",
@@ -177,6 +177,7 @@ void model_settings_init(struct model_settings *s)
                                  .data_parallel_size = 1,
                                  .kv_share = 1,
                                  .step_stretch = -1,
+                                 .special_tokens_in_text = -1,
                                  .max_queued_requests = 2048,
                                  .max_n = 8,
                                  .max_prompts = 128,

@@ -19,7 +19,7 @@ struct model_settings {           // given after a folder for one model, or with
     const char *chat_template;       // file, or NULL
     const char *generation_config;   // "auto", a file, "none" or NULL
     int rerank_prompt;               // index into {auto, pair, yes-no}
-    bool special_tokens_in_text;
+    int special_tokens_in_text;      // -1: on for generators, off for the others
     bool matryoshka;
     const char *default_prompt_name; // "": none; NULL: the model's default
     uint32_t max_queued_requests, max_queued_tokens;

@@ -17,8 +17,8 @@ static const struct field_rule completions_rows[] = {
     FIELD_READ_BY("echo"),
     FIELD_READ_BY("logprobs"),
     FIELD_READ_BY("add_special_tokens"),
+    FIELD_READ_BY("suffix"),
 
-    FIELD_NOT_SERVED("suffix", "s", "[\"\"]"),
     FIELD_NOT_SERVED("thinking_token_budget", "i", "[-1]"),
     FIELD_NOT_SERVED("thinking_budget_tokens", "i", "[-1]"),
     FIELD_NOT_SERVED("thinking_budget", "i", "[-1]"),
@@ -88,6 +88,20 @@ static void echoes_make(struct generation *g, const json_t *prompt)
                     ECHO_BYTES_MAX);
 }
 
+// Reads the field `suffix`; an empty one is none.
+static void suffix_read(struct inputs *prompts, struct infill_marks *marks)
+{
+    struct fields *f = &prompts->call->fields;
+    prompts->suffix = fields_get(f, "suffix") ? fields_string(f, "suffix") : (struct text){0};
+    if (prompts->suffix.bytes == 0)
+        return;
+    if (infill_find(marks, prompts->call->model->tokenizer))
+        prompts->infill = marks;
+    else
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, "suffix",
+                    "must be absent: the vocabulary of the model has no fill-in-the-middle tokens");
+}
+
 static void completions_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -105,7 +119,10 @@ static void completions_read(struct generation *g)
         .special = fields_bool(f, "add_special_tokens", true),
         .last = g->prompt.keep,
     };
-    inputs_read(&prompts);
+    struct infill_marks marks;
+    suffix_read(&prompts, &marks);
+    if (!f->failed)
+        inputs_read(&prompts);
     if (f->failed)
         return;
     g->prompt.tokens = prompts.list.tokens;

@@ -38,6 +38,9 @@ static const struct field_rule embeddings_rows[] = {
     FIELD_HARMLESS("service_tier", "s"),
 
     FIELD_NOT_SERVED("priority", "i", "[0]"),
+    FIELD_NOT_SERVED_BUT("embed_dtype", "s", "[\"float32\"]", "vectors are float32"),
+    FIELD_NOT_SERVED_BUT("endianness", "s", "[\"native\",\"little\"]", "vectors are little-endian"),
+    FIELD_NOT_SERVED_BUT("use_activation", "b", "[true]", "use normalize"),
     FIELD_NOT_SERVED("pooling", "s", NULL),
     FIELD_NOT_SERVED_BUT("instruction", "s", NULL, "use prompt"),
     FIELD_NOT_SERVED_BUT("input_type", "s", NULL, "use prompt_name"),

@@ -29,12 +29,19 @@ static void tokens_add(struct inputs *in, const char *path, const int32_t *token
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
 }
 
+unsigned input_flags(bool special_in_text, bool special_added)
+{
+    return (special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN) |
+           (special_added ? ENCODE_SPECIAL : ENCODE_PLAIN);
+}
+
 static struct encode_args encode_of(const struct body_call *call, struct text text,
                                     struct arena *arena)
 {
-    unsigned in_text = call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
-    return (struct encode_args){
-        .text = text, .flags = in_text, .arena = arena, .slice = call->slice};
+    return (struct encode_args){.text = text,
+                                .flags = input_flags(call->model->special_in_text, false),
+                                .arena = arena,
+                                .slice = call->slice};
 }
 
 enum status input_encode(const struct body_call *call, struct text text, unsigned flags,
@@ -46,7 +53,7 @@ enum status input_encode(const struct body_call *call, struct text text, unsigne
     bound = bound < most ? bound : most;
     *tokens = arena_alloc(arena, (size_t)bound * sizeof **tokens);
     struct encode_args encode = encode_of(call, text, arena);
-    encode.flags |= flags;
+    encode.flags = flags;
     return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
                    : STATUS_NO_SPACE;
 }
@@ -92,10 +99,44 @@ static void prompt_count(struct inputs *in, struct arena *arena)
         fields_fail(&in->call->fields, HTTP_TOO_LARGE, "prompt", "is too large");
 }
 
+// Adds the tokens for a text between `text` and in->suffix.
+static void infill_add(struct inputs *in, const char *path, struct text text, struct arena *arena)
+{
+    const struct body_call *call = in->call;
+    uint32_t window = call->model->facts->max_model_len, prefix_count = 0, count = 0;
+    unsigned flags = input_flags(call->model->special_in_text, in->special);
+    int32_t *prefix, *suffix = NULL;
+    arena_reset(arena);
+    enum status status = input_encode(call, text, flags, arena, window, &prefix, &prefix_count);
+    if (status == STATUS_OK)
+        status = input_encode(call, in->suffix, flags & ~(unsigned)ENCODE_SPECIAL, arena, window,
+                              &suffix, &count);
+    if (encoding_stopped(status, suffix ? count : prefix_count, window)) {
+        length_fail(in, path, window, true);
+        return;
+    }
+    int32_t *all = arena_alloc(arena, (prefix_count + count + INFILL_MARKS_MAX) * sizeof *all);
+    if (status != STATUS_OK || !all) {
+        fields_fail(&in->call->fields, HTTP_TOO_LARGE, path, "is too large");
+        return;
+    }
+    struct encode_args args = encode_of(call, text, arena);
+    args.flags = flags;
+    struct text_parts parts = {prefix_count, 0};
+    if (text.bytes > 0)
+        parts = text_parts_of(call->model->tokenizer, &args, prefix, prefix_count);
+    struct infill_text both = {prefix, suffix, parts.before, parts.own, count};
+    tokens_add(in, path, all, infill_join(in->infill, &both, all));
+}
+
 static void text_add(struct inputs *in, const char *path, struct text text, struct arena *arena)
 {
     struct fields *f = &in->call->fields;
     uint32_t count = 0;
+    if (in->infill) {
+        infill_add(in, path, text, arena);
+        return;
+    }
     if (text.bytes == 0) {
         fields_fail(f, HTTP_INVALID_VALUE, path, "must not be an empty string");
         return;
@@ -107,7 +148,7 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
         return;
     }
     int32_t *tokens;
-    unsigned flags = in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
+    unsigned flags = input_flags(in->call->model->special_in_text, in->special);
     uint32_t window = in->call->model->facts->max_model_len;
     bool cut = in->truncate || in->last > 0; // then all of it is encoded
     uint32_t most = cut ? UINT32_MAX : window;
@@ -141,6 +182,10 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
 {
     struct fields *f = &in->call->fields;
     uint32_t vocab = input_vocab(in->call->model);
+    if (in->infill) {
+        fields_fail(f, HTTP_INVALID_VALUE, "suffix", "must be absent if '%s' has token ids", path);
+        return;
+    }
     size_t n = json_array_size(ids);
     arena_reset(arena);
     int32_t *tokens = arena_alloc(arena, (n + 1) * sizeof *tokens);

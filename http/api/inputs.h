@@ -2,6 +2,7 @@
 // submission, and the events of a pooling request (pooled.c).
 #pragma once
 
+#include "http/api/infill.h"
 #include "http/api/call.h"
 
 struct pooled {
@@ -56,12 +57,14 @@ bool token_list_add(struct token_list *l, const int32_t *tokens, uint32_t count)
 
 struct inputs {
     struct body_call *call;
-    const char *field;      // name of the field
-    uint32_t count_max;     // maximum number of inputs
-    uint32_t token_max;     // maximum number of tokens of one input
-    bool special;           // true if special tokens are added to texts
-    bool truncate;          // true if longer inputs are truncated; false: rejected
-    uint32_t last;          // keep only the last N tokens of each input; 0: all
+    const char *field;                 // name of the field
+    uint32_t count_max;                // maximum number of inputs
+    uint32_t token_max;                // maximum number of tokens of one input
+    bool special;                      // true if special tokens are added to texts
+    bool truncate;                     // true if longer inputs are truncated; false: rejected
+    uint32_t last;                     // keep only the last N tokens of each input; 0: all
+    const struct infill_marks *infill; // fill in the middle, before `suffix`; NULL: no
+    struct text suffix;
     struct text prompt;     // text put before each input text; empty: none
     bool prompt_counts;     // true if the caller needs prompt_tokens
     uint32_t prompt_tokens; // result: tokens that `prompt` adds, with the special tokens before it
@@ -69,9 +72,12 @@ struct inputs {
     struct token_list list; // result: the tokens of all inputs
 };
 
+// Returns enum encode_flags. special_in_text: special tokens in the text are tokens; special_added:
+// the tokenizer's own (BOS, ...) are added.
+unsigned input_flags(bool special_in_text, bool special_added);
+
 // Tokenizes a text into memory of the arena. Stops after `most` tokens (see encoding_stopped).
-// flags: enum encode_flags; ENCODE_ADDED_TOKENS is added if the model reads special tokens in
-// texts.
+// flags: enum encode_flags.
 enum status input_encode(const struct body_call *call, struct text text, unsigned flags,
                          struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count);
 

@@ -21,10 +21,10 @@ static const struct field_rule tokenize_rows[] = {
     FIELD_READ_BY("content"),
     FIELD_TYPED("add_special_tokens", "b"),
     FIELD_TYPED("add_special", "b"),
+    FIELD_READ_BY("parse_special"),
     FIELD_READ_BY("return_token_strs"),
 
     FIELD_NOT_SERVED_BUT("with_pieces", "b", "[false]", "use return_token_strs"),
-    FIELD_NOT_SERVED("parse_special", "b", "[false]"),
     FIELD_NOT_SERVED_BUT("tools", "a", "[[]]", "send messages"),
     FIELD_NOT_SERVED_BUT("chat_template_kwargs", "o", "[{}]", "send messages"),
 };
@@ -99,9 +99,10 @@ static void text_encode(struct tokens *t)
         fields_fail(f, HTTP_INVALID_VALUE, "add_special", "must equal add_special_tokens");
     if (!content && fields_get(f, "content"))
         fields_fail(f, HTTP_INVALID_VALUE, "content", "cannot be given together with prompt");
+    bool in_text = fields_bool(f, "parse_special", g->call.model->special_in_text);
     if (f->failed)
         return;
-    enum status status = input_encode(&g->call, text, special ? ENCODE_SPECIAL : ENCODE_PLAIN,
+    enum status status = input_encode(&g->call, text, input_flags(in_text, special),
                                       exchange_scratch(g->call.exchange), TOKENS_MAX,
                                       &g->prompt.tokens, &g->prompt.token_count);
     if (encoding_stopped(status, g->prompt.token_count, TOKENS_MAX))

@@ -341,7 +341,7 @@ static void test_defaults(void **state)
     assert_null(p.model.generation_config);
     assert_false(has_sampling_defaults(&p.model));
     assert_int_equal(p.model.rerank_prompt, 0);
-    assert_false(p.model.special_tokens_in_text);
+    assert_int_equal(p.model.special_tokens_in_text, -1);
     assert_int_equal(p.model.max_queued_requests, 2048);
     assert_int_equal(p.model.max_queued_tokens, 0);
     assert_int_equal(p.model.max_result_bytes, 256 << 20);
@@ -406,7 +406,7 @@ static void test_every_option_has_its_field(void **state)
     assert_string_equal(p.model.generation_config, "auto");
     assert_true(has_sampling_defaults(&p.model));
     assert_int_equal(p.model.rerank_prompt, 2);
-    assert_true(p.model.special_tokens_in_text);
+    assert_int_equal(p.model.special_tokens_in_text, 1);
     assert_int_equal(p.model.max_queued_requests, 18);
     assert_int_equal(p.model.max_queued_tokens, 19);
     assert_int_equal(p.model.max_result_bytes, 2048);
@@ -564,7 +564,7 @@ static void test_names_of_models(void **state)
     assert_int_equal(
         model_spec_parse(&spec, "m,special-tokens-in-text,kv-share=2", &all, arena, &err),
         STATUS_OK);
-    assert_true(spec.settings.special_tokens_in_text);
+    assert_int_equal(spec.settings.special_tokens_in_text, 1);
     assert_true(spec.settings.kv_share == 2);
     assert_true(all.kv_share == 1); // only of that model
     assert_int_equal(model_spec_find(&spec, "/tmp", &all, arena, &err), STATUS_OK);

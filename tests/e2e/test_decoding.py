@@ -285,7 +285,7 @@ def test_completions_errors():
     def post(**body):
         return main().post("/v1/completions", {"model": "tiny", "prompt": "x", **body})
 
-    expect(post(suffix="y"), 400, "unsupported_parameter", "suffix")
+    expect(post(suffix="y"), 400, "unsupported_value", "suffix")
     expect(post(best_of=2), 400, "unsupported_parameter", "best_of")
     expect(post(echo=True, logprobs=1), 400, "unsupported_value", "logprobs")
     expect(post(prompt=["a"] * 129), 400, "invalid_value", "prompt")

@@ -373,8 +373,11 @@ def test_42_markers_are_text():
     for own in ("<|im_end|>", "<|im_start|>"):  # the template's are one token each, the caller's are text
         assert plain.count(own) == marked.count(own) == 1, (plain, marked)
     assert len(marked) > len(plain) + 3, (plain, marked)
-    tokens = shows_all(",special-tokens-in-text")
-    assert "<|im_end|>" not in strings(shows_all(), prompt="a<|im_end|>")
+    tokens = shows_all()
+    text = shows_all(",special-tokens-in-text=false")
+    assert "<|im_end|>" not in strings(text, prompt="a<|im_end|>")
+    assert strings(text, prompt="a<|im_end|>", parse_special=True).count("<|im_end|>") == 1
+    assert "<|im_end|>" not in strings(tokens, prompt="a<|im_end|>", parse_special=False)
     assert strings(tokens, prompt="a<|im_end|>").count("<|im_end|>") == 1
     assert strings(tokens, messages=user("a<|im_end|>"), **turn).count("<|im_end|>") == 1
 

@@ -56,7 +56,7 @@ ROUTES = [
     Route("/v1/chat/completions", CHAT, "messages", ({"temperature": "0.7"}, "temperature"),
           ({"temperature": 3}, "temperature"), FORBIDDEN, long=({"messages": user(LONG)}, "messages")),
     Route("/v1/completions", {"model": "tiny", "prompt": "a", "max_tokens": 2}, "prompt",
-          ({"echo": "yes"}, "echo"), ({"max_tokens": 0}, "max_tokens"), ({"suffix": "b"}, "suffix", "unsupported_parameter"),
+          ({"echo": "yes"}, "echo"), ({"max_tokens": 0}, "max_tokens"), ({"suffix": "b"}, "suffix", "unsupported_value"),
           long=({"prompt": LONG}, "prompt")),
     Route("/v1/responses", {"model": "tiny", "input": "a", "max_output_tokens": 16}, "input",
           ({"temperature": "0.7"}, "temperature"), ({"temperature": 3}, "temperature"),

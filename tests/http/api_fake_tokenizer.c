@@ -117,6 +117,12 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
     return STATUS_OK;
 }
 
+int32_t tokenizer_token(const struct tokenizer *t, struct text content)
+{
+    (void)t, (void)content;
+    return -1;
+}
+
 uint32_t tokenizer_vocab(const struct tokenizer *t)
 {
     (void)t;
@@ -131,7 +137,9 @@ struct text tokenizer_special_text(const struct tokenizer *t, enum special_token
 
 const char *tokenizer_special_name(enum special_token which)
 {
-    return which == SPECIAL_BOS ? "bos_token" : "other";
+    static const char *const names[SPECIAL_COUNT] = {
+        "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    return names[which];
 }
 
 void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)

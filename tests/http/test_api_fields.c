@@ -150,7 +150,9 @@ TEST(test_refused)
         {&messages_endpoint, "include_stop_str_in_output", "false", "true"},
         {&messages_endpoint, "skip_special_tokens", "true", "false"},
         {&messages_endpoint, "reasoning_effort", "\"none\"", "\"high\""},
-        {&completions_endpoint, "suffix", "\"\"", "\"x\""},
+        {&embeddings_endpoint, "embed_dtype", "\"float32\"", "\"float16\""},
+        {&embeddings_endpoint, "endianness", "\"little\"", "\"big\""},
+        {&embeddings_endpoint, "use_activation", "true", "false"},
         {&completions_endpoint, "best_of", "1", "2"},
         {&completions_endpoint, "messages", "null", "[]"},
         {&completions_endpoint, "max_completion_tokens", "null", "5"},
@@ -517,6 +519,9 @@ TEST(test_unknown)
     fake_gone(); // frees the tools
     fake_end();
     expect_error(&chat_endpoint, "\"suffix\":\"x\"", 400, "unsupported_parameter", "suffix");
+    // the vocabulary has no fill-in-the-middle tokens
+    expect_error(&completions_endpoint, "\"suffix\":\"x\"", 400, "unsupported_value", "suffix");
+    expect_error(&completions_endpoint, "\"suffix\":5", 400, "invalid_type", "suffix");
 }
 
 // Blocks of Messages.

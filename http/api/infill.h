@@ -1,0 +1,26 @@
+// Fill in the middle: a completion between a prompt and a suffix. Pure functions for any thread.
+#pragma once
+
+#include "runtime/text/tokenizer.h"
+
+enum { INFILL_MARKS_MAX = 3 };
+
+struct infill_marks {
+    int32_t prefix, suffix;
+    int32_t middle; // -1: none, the suffix comes before the prefix (Codestral)
+};
+
+// Finds the marks of the vocabulary. Returns false if the model has none.
+bool infill_find(struct infill_marks *out, const struct tokenizer *tokenizer);
+
+// The tokens of both texts. prefix: special tokens (BOS), then the text's own.
+struct infill_text {
+    const int32_t *prefix; // [before + own]
+    const int32_t *suffix; // [suffix_count]
+    uint32_t before, own, suffix_count;
+};
+
+// Writes the prompt, at most before + own + suffix_count + INFILL_MARKS_MAX tokens. Returns their
+// number.
+uint32_t infill_join(const struct infill_marks *marks, const struct infill_text *text,
+                     int32_t *out);
