@@ -563,6 +563,18 @@ static void test_unknown_channel_headers(void **state)
         {"<|channel|>commentary to=functions.nobody<|message|>{}",
          "text(commentary to=functions.nobody{})over"},
         {"<|channel|>fin", "text(fin)over"},
+        // The recipient may follow the content type.
+        {"<|channel|>commentary json to=functions.f<|message|>{\"s\":\"P\"}<|call|>",
+         "call(0 f)args({\"s\":\"P\"})end(0 1)over"},
+        {"<|channel|>commentary <|constrain|>json to=functions.f<|message|>{}<|call|>",
+         "call(0 f)args({})end(0 1)over"},
+        {"<|channel|>analysis code to=functions.f<|message|>{}<|call|>",
+         "call(0 f)args({})end(0 1)over"},
+        {"<|channel|>commentary to=f <|constrain|>json<|message|>{}<|call|>",
+         "call(0 f)args({})end(0 1)over"},
+        {"<|channel|>final to=functions.f <|constrain|>json<|message|>{}<|call|>",
+         "call(0 f)args({})end(0 1)over"},
+        {"<|channel|>commentary to=f<|message|>no", "text(commentary to=fno)over"},
     };
     json_t *tools = json_loads(rig_tools, 0, NULL);
     struct tokenizer *t = rig_tokenizer(

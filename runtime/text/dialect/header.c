@@ -1,6 +1,6 @@
-// Reply reader: malformed headers such as "<|channel|>commentary?<|message|>". They are dropped and
-// text follows. A header with a recipient ("to=") is kept as text, like the head of a call to an
-// unknown tool; see read.h.
+// Reply reader: headers that no marker matches, such as "<|channel|>commentary?<|message|>". They
+// are dropped and text follows. A header with a recipient ("to=") is the head of a call in any
+// order of its words, or text if its recipient is no tool; see read.h.
 #include "runtime/text/dialect/read.h"
 
 enum { HEADER_MAX = 128 }; // maximum number of symbols after the mark; a longer header is text
@@ -21,13 +21,50 @@ static size_t header_mark(const struct reply *r)
     return 0;
 }
 
-static bool is_addressed(const struct reply *r)
+// Returns the number of held symbols up to the recipient, or 0 if there is none.
+static size_t recipient_at(const struct reply *r)
 {
     static const char to[] = "to=";
-    size_t same = 0;
-    for (size_t i = r->header; i < r->held_count && same < sizeof to - 1; i++)
+    size_t same = 0, i = r->header;
+    for (; i < r->held_count && same < sizeof to - 1; i++)
         same = r->held[i] == (unsigned char)to[same] ? same + 1 : r->held[i] == 't';
-    return same == sizeof to - 1;
+    return same == sizeof to - 1 ? i : 0;
+}
+
+// Begins a call if the recipient is a function. Returns false if it is not.
+static bool call_begin(struct reply *r, size_t at)
+{
+    static const char prefix[] = "functions.";
+    const size_t skip = sizeof prefix - 1;
+    char name[HEADER_MAX];
+    size_t bytes = 0;
+    for (; bytes < sizeof name && r->held[at] > ' ' && r->held[at] < READ_SPECIAL; at++)
+        name[bytes++] = (char)r->held[at];
+    bool function = bytes > skip && memcmp(name, prefix, skip) == 0;
+    size_t from = function ? skip : 0;
+    struct text called = text_span(name + from, bytes - from);
+    const json_t *schema;
+    bool known = r->args.tools ? tool_schema(r->args.tools, called, &schema) : function;
+    if (!r->args.calls || !known || called.bytes == 0 || called.bytes > REPLY_NAME_MAX)
+        return false;
+    read_call_open(r);
+    memcpy(r->name, called.at, called.bytes);
+    r->name_bytes = (uint8_t)called.bytes;
+    r->from = r->held_count;
+    r->mode = READ_BODY;
+    return true;
+}
+
+// Compares the newest held symbols with the mark before the content type, which may be anywhere in
+// a header.
+static int constrain_try(const struct reply *r)
+{
+    static const char mark[] = "<|constrain|>";
+    size_t count = r->held_count - r->from;
+    for (size_t i = 0; i < count; i++)
+        if (i == sizeof mark - 1 || (r->held[r->from + i] & 0xFF) != (unsigned char)mark[i])
+            return TRY_NONE;
+    return count == sizeof mark - 1 ? 0 : TRY_PART;
 }
 
 // Text follows. It does not begin a part, in agreement with the budget for reasoning.
@@ -51,10 +88,15 @@ void read_header(struct reply *r, unsigned symbol)
             header_over(r, true);
         return;
     }
-    int marker = read_try(r, ROLE_BIT(ROLE_NAME_CLOSE));
+    int marker = read_try(r, ROLE_BIT(ROLE_NAME_CLOSE)), constrain = constrain_try(r);
     if (marker >= 0) {
-        header_over(r, is_addressed(r));
-    } else if (marker == TRY_NONE) { // another marker begins; this header is dropped
+        size_t to = recipient_at(r);
+        if (to == 0 || !call_begin(r, to))
+            header_over(r, to > 0);
+    } else if (constrain >= 0) {
+        r->from = r->held_count;
+    } else if (marker == TRY_NONE &&
+               constrain == TRY_NONE) { // another marker begins; this header is dropped
         size_t from = r->from;
         r->mode = READ_TEXT;
         r->head = false;
