@@ -14,6 +14,7 @@ If WEFT_OLDER_PYTHON names a Python with the older clients, --older follows ther
 test that raises harness.Skip is skipped, any other exception fails it.
 """
 
+import contextlib
 import gc
 import importlib
 import itertools
@@ -23,6 +24,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -57,6 +59,18 @@ def collect(folder, wanted):
                 yield f"{path.stem}.{name}", function, None
     gc.freeze()
     gc.enable()
+
+
+def one_certificate():
+    """Clients read all certificates of certifi each time one is created, 19 ms; no test needs them, so there is one."""
+    with contextlib.suppress(ModuleNotFoundError):
+        import certifi
+        end = "-----END CERTIFICATE-----\n"
+        file = tempfile.NamedTemporaryFile("w", suffix=".pem")
+        file.write(pathlib.Path(certifi.where()).read_text().split(end)[0] + end)
+        file.flush()
+        os.environ["SSL_CERT_FILE"] = file.name
+        return file
 
 
 def file_of(name):
@@ -193,6 +207,7 @@ def main():
             left[file, name] = only_full
         return not only_full or name in names
     counts, took = dict.fromkeys(OUTCOMES, 0), {}
+    certificate = one_certificate()  # noqa: F841 - the file is there as long as this is
     tests = collect(folder, wanted)
     if mode == "--older":
         tests = (t for t in tests if t[1] or t[0] in OLDER)

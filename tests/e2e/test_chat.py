@@ -375,10 +375,11 @@ def test_ctrl_c_stops_the_answer_of_a_model():
     """A model that never ends by itself and has room for minutes of it."""
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(shutil.copytree(CHAT, pathlib.Path(folder) / "endless"))
-        for name in "config.json", "generation_config.json":
+        for name in "config.json", "generation_config.json", "tokenizer_config.json":
             if (model / name).exists():
                 kept = json.loads((model / name).read_text())
                 kept.pop("eos_token_id", None)
+                kept.pop("eos_token", None)
                 if name == "config.json":
                     kept["max_position_embeddings"] = 1 << 20
                 (model / name).write_text(json.dumps(kept))

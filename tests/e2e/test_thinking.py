@@ -131,9 +131,11 @@ def endless():
     folder = pathlib.Path(tempfile.mkdtemp())
     for file in (MODELS / "weft-demo-chat").iterdir():
         text = file.read_bytes()
-        if file.name in ("config.json", "generation_config.json"):
+        if file.name in ("config.json", "generation_config.json", "tokenizer_config.json"):
             settings = json.loads(text)
-            settings["eos_token_id"] = START_ID
+            settings.pop("eos_token", None)
+            if file.name != "tokenizer_config.json":
+                settings["eos_token_id"] = START_ID
             text = json.dumps(settings).encode()
         (folder / file.name).write_bytes(text)
     return harness.start(f"think={folder},chat-template={TEMPLATE}")
