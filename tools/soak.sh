@@ -106,6 +106,10 @@ stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_C
 stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=10000 \
     tests/e2e/run.sh test_generations"
 stage "agent frameworks" bash -c "$release && tests/e2e/run.sh --frameworks"
+# If PyPI cannot be reached, the programs are missing; the stage then reports that and passes.
+stage "agent programs" bash -c "$release && { python3 -m venv build/agents-venv && build/agents-venv/bin/pip install \
+    -q openai-codex-cli-bin==0.163.0 claude-agent-sdk==0.2.189 || true; } && python3 tools/agent_programs.py \
+    --weft build/release/bin/weft --packages build/agents-venv"
 stage "requests made from docs/openapi.yaml" bash -c "$release && WEFT_OPENAPI_REQUESTS=20000 \
     tests/e2e/run.sh test_answers_conform"
 in_parts "fuzzers" 2 tools/fuzz.sh run "${FUZZ_SECONDS:-600}"

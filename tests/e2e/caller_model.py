@@ -38,7 +38,7 @@ def caller(path):
     return chain_model(path, ["<|answer|>"], CHAIN + ANSWER[1:], follows, TEMPLATE, FAR)
 
 
-def chain_model(path, specials, texts, follows, template, far):
+def chain_model(path, specials, texts, follows, template, far, window=WINDOW):
     """Bytes, special tokens and texts are its tokens; follows: token -> the next, fewer than HIDDEN. far: the logit of
     others, by eight, after a token that is followed by one; after those that are not all are alike."""
     folder, alphabet = Folder(path), byte_alphabet()
@@ -74,7 +74,7 @@ def chain_model(path, specials, texts, follows, template, far):
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
         "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 4, "hidden_act": "silu",
-        "max_position_embeddings": WINDOW, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+        "max_position_embeddings": window, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
         "vocab_size": size, "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"],
         "tie_word_embeddings": False})
     folder.json("tokenizer.json", {
@@ -93,7 +93,7 @@ def chain_model(path, specials, texts, follows, template, far):
                   "byte_fallback": False, "vocab": vocab, "merges": []}})
     folder.json("tokenizer_config.json", {
         "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>", "add_bos_token": False,
-        "chat_template": template, "model_max_length": WINDOW,
+        "chat_template": template, "model_max_length": window,
         "tokenizer_class": "PreTrainedTokenizerFast"})
     folder.write()
     return path
