@@ -41,6 +41,9 @@ inside() {
         done
         ln -s pts/ptmx "$root/dev/ptmx"
         ln -s /proc/self/fd "$root/dev/fd"
+        ln -s /proc/self/fd/0 "$root/dev/stdin"
+        ln -s /proc/self/fd/1 "$root/dev/stdout"
+        ln -s /proc/self/fd/2 "$root/dev/stderr"
         exec chroot "$root" "$@"' - "$root" env -i "${kept[@]}" HOME=/root LANG=C.UTF-8 \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
