@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# SPDX-License-Identifier: Apache-2.0
 """Pseudo-terminals of tests. A machine without any (no devpts on /dev/pts) skips the tests that need one."""
 import pty
 
