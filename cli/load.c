@@ -54,6 +54,9 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
         tokenizer_guard_template(m->tokenizer, m->chat_source);
     } else {
         m->chat_source = tokenizer_chat_template(m->tokenizer, NULL);
+        struct text with_tools = tokenizer_chat_template(m->tokenizer, "tool_use");
+        if (m->chat_source.at && with_tools.at)
+            m->chat_source = chat_template_choose(loaded->arena, with_tools, m->chat_source);
     }
     m->chat_is_plain = !m->chat_source.at;
     if (m->chat_is_plain) {

@@ -60,5 +60,9 @@ bool chat_template_uses(const struct chat_template *chat, const char *name);
 // outputs that message's text. Renders such a conversation once.
 bool chat_template_accepts_late_system(const struct chat_template *chat);
 
+// Returns the source of one template that renders `with` if the request has tools, else `without`.
+// The text is in the arena; at == NULL: it is full.
+struct text chat_template_choose(struct arena *arena, struct text with, struct text without);
+
 // Returns the source of the template for models without one: the contents, joined by newlines.
 struct text chat_template_plain(void);

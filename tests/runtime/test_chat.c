@@ -313,6 +313,33 @@ static void test_questions(void **state)
     chat_template_destroy(chat);
 }
 
+// A model with a template for tools: the request decides, and the texts are those of the templates.
+static void test_templates_for_tools(void **state)
+{
+    (void)state;
+    static const char with[] = "\n {{ bos_token }}T{% set x = 1 %}\n{{ x }} \n";
+    static const char without[] = "\n {%- if true %} D{% endif %}\n\n";
+    static const char *const wants[] = {" D", "\n <s>T1 "};
+    struct arena *arena = arena_create(0, 0);
+    struct chat_template *chat;
+    struct chat_output out;
+    struct error err;
+    struct text source = chat_template_choose(arena, text_of(with), text_of(without));
+    assert_int_equal(chat_template_create(&chat, source, &err), STATUS_OK);
+    assert_true(chat_template_uses(chat, "tools"));
+    for (int tools = 0; tools < 2; tools++) {
+        json_t *variables = json_pack("{s:[],s:s}", "messages", "bos_token", "<s>");
+        json_object_set_new(variables, "tools", tools ? json_pack("[{}]") : json_null());
+        struct chat_input in = {.variables = variables};
+        assert_int_equal(chat_render(chat, &in, arena, &out, &err), STATUS_OK);
+        if (!text_is(out.text, wants[tools]))
+            fail_msg("'%.*s', not '%s'", (int)out.text.bytes, out.text.at, wants[tools]);
+        json_decref(variables);
+    }
+    chat_template_destroy(chat);
+    arena_destroy(arena);
+}
+
 // A request cannot write a special token through a name that the tokenizer does not define.
 static void test_trusted_names_need_a_token(void **state)
 {
@@ -356,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_origins, setup, teardown),
         cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_templates_for_tools),
         cmocka_unit_test(test_trusted_names_need_a_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,35 @@ bool chat_template_uses(const struct chat_template *chat, const char *name)
     return false;
 }
 
+// Removes the line end that a template loses at its end.
+static struct text source_of(struct text source)
+{
+    source.bytes -= source.bytes > 0 && source.at[source.bytes - 1] == '\n';
+    return source;
+}
+
+struct text chat_template_choose(struct arena *arena, struct text with, struct text without)
+{
+    // An expression before and after each source keeps the white space there.
+    static const char *const between[] = {"{% if tools %}{{ '' }}", "{{ '' }}{% else %}{{ '' }}",
+                                          "{{ '' }}{% endif %}"};
+    with = source_of(with);
+    without = source_of(without);
+    size_t bytes = with.bytes + without.bytes, at = 0;
+    for (size_t i = 0; i < 3; i++)
+        bytes += strlen(between[i]);
+    char *out = arena_alloc(arena, bytes);
+    for (size_t i = 0; out && i < 3; i++) {
+        struct text source = i == 0 ? with : i == 1 ? without : (struct text){"", 0};
+        memcpy(out + at, between[i], strlen(between[i]));
+        at += strlen(between[i]);
+        if (source.bytes > 0)
+            memcpy(out + at, source.at, source.bytes);
+        at += source.bytes;
+    }
+    return text_span(out, out ? bytes : 0);
+}
+
 struct text chat_template_plain(void)
 {
     return text_of("{% for message in messages %}{{ message.content }}"
