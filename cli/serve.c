@@ -151,6 +151,19 @@ static bool special_in_text(const struct loaded_model *m)
     return option < 0 ? engine_facts(m->engine)->kind == MODEL_GENERATOR : option == 1;
 }
 
+// If the template of a generator takes no tools, sets the form in which calls are written instead.
+static void generic_calls_set(struct served_model *model)
+{
+    if (!model->chat || dialect_has_calls(&model->dialect) ||
+        !dialect_named(&model->generic_calls, "json", dialect_reasoning_name(&model->dialect),
+                       model->tokenizer))
+        return;
+    log_line(LOG_INFO,
+             "model '%s': its chat template takes no tools: requests with tools describe them in "
+             "the system message, and calls are JSON",
+             model->id);
+}
+
 static void served_fill(struct serving *s)
 {
     struct loaded *loaded = &s->loaded;
@@ -194,6 +207,8 @@ static void served_fill(struct serving *s)
                                   .n_max = m->spec.settings.max_n};
         fingerprint_make(s->models[count++].fingerprint, m);
     }
+    for (uint32_t i = 0; i < count; i++)
+        generic_calls_set(&s->models[i]);
     s->served = (struct served){.models = s->models,
                                 .count = count,
                                 .grammars = grammars_create(0),

@@ -35,6 +35,9 @@ struct served_model {
     struct vocabulary *vocabulary;    // vocabulary of the engines; NULL for embedders and rerankers
     const struct chat_template *chat; // NULL for embedders and rerankers
     struct dialect dialect;           // how a generator writes tool calls and reasoning
+    // How calls are written if the template has no tools: they are then described in the system
+    // message. row is NULL: such requests are refused
+    struct dialect generic_calls;
     struct dialect_thinking thinking; // how a generator's template switches thinking on and off
     // how a generator's reasoning is ended when its budget is used up
     struct dialect_closing closing;

@@ -283,6 +283,94 @@ bool conversation_settle_system(struct conversation *c, const struct chat_templa
     return true;
 }
 
+static void content_set(json_t *message, struct json_buffer *text)
+{
+    json_object_set_new(message, "content", json_string_of(json_buffer_text(text)));
+    json_buffer_free(text);
+}
+
+// Appends the calls of an assistant message to its text, as the generic form of an answer has them.
+static void calls_as_text(json_t *message)
+{
+    struct json_buffer text = {0};
+    size_t i;
+    json_t *call;
+    json_put_raw(&text, json_text(json_object_get(message, "content")));
+    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
+    {
+        struct json_buffer line = {0};
+        json_put_value(&line, json_object_get(call, "function"));
+        conversation_line(&text, json_buffer_text(&line));
+        json_buffer_free(&line);
+    }
+    json_object_del(message, "tool_calls");
+    content_set(message, &text);
+}
+
+// Makes a tool result text of the user, and joins it with the results before it.
+static void result_as_text(json_t *message, json_t *out, bool follows)
+{
+    json_t *into = follows ? json_array_get(out, json_array_size(out) - 1) : message;
+    struct json_buffer text = {0};
+    if (follows)
+        json_put_raw(&text, json_text(json_object_get(into, "content")));
+    json_put_literal(&text, follows ? "\nResult of " : "Result of ");
+    json_put_raw(&text, json_text(json_object_get(message, "name")));
+    json_put_literal(&text, ": ");
+    json_put_raw(&text, json_text(json_object_get(message, "content")));
+    content_set(into, &text);
+    json_object_set_new(into, "role", json_string("user"));
+    json_object_del(into, "tool_call_id");
+    json_object_del(into, "name");
+    if (!follows)
+        json_array_append(out, message);
+}
+
+static void tools_describe(struct conversation *c, const json_t *tools)
+{
+    struct json_buffer text = {0};
+    json_t *first = json_array_get(c->messages, 0);
+    bool system = role_is(first, "system");
+    json_put_literal(&text, "You can call these tools:\n");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_put_value(&text, json_object_get(json_array_get(tools, i), "function"));
+        json_put_literal(&text, "\n");
+    }
+    json_put_literal(&text, "To call a tool, answer only with JSON: {\"name\": NAME, "
+                            "\"arguments\": {...}}");
+    if (system)
+        json_put_literal(&text, "\n\n");
+    json_put_raw(&text, system ? json_text(json_object_get(first, "content")) : (struct text){0});
+    json_t *message = json_object();
+    json_object_set_new(message, "role", json_string("system"));
+    content_set(message, &text);
+    if (system)
+        json_array_remove(c->messages, 0);
+    json_array_insert_new(c->messages, 0, message);
+}
+
+void conversation_tools_as_text(struct conversation *c, const json_t *tools)
+{
+    json_t *out = json_array(), *message;
+    size_t i;
+    bool follows = false; // the message before is a result
+    json_array_foreach(c->messages, i, message)
+    {
+        bool result = role_is(message, "tool");
+        if (json_object_get(message, "tool_calls"))
+            calls_as_text(message);
+        if (result)
+            result_as_text(message, out, follows);
+        else
+            json_array_append(out, message);
+        follows = result;
+    }
+    json_decref(c->messages);
+    c->messages = out;
+    if (json_array_size(tools) > 0)
+        tools_describe(c, tools);
+}
+
 void conversation_wrap_arguments(struct conversation *c)
 {
     size_t i, k;

@@ -62,6 +62,10 @@ void conversation_merge(struct conversation *c);
 // there were any: messages of one role may now be neighbours.
 bool conversation_settle_system(struct conversation *c, const struct chat_template *chat);
 
+// For templates without tools: describes the tools (NULL: none) in the system message, and makes
+// calls text of the assistant and their results text of the user.
+void conversation_tools_as_text(struct conversation *c, const json_t *tools);
+
 // Replaces arguments that are text by {"arguments": text}, for templates that require an object.
 void conversation_wrap_arguments(struct conversation *c);
 

@@ -65,7 +65,9 @@ static enum status prompt_try(struct generation *g, struct error *err)
         g->prompt.variables ? json_object_copied(g->prompt.variables) : json_object();
     json_object_set(variables, "messages", g->prompt.conversation.messages);
     json_object_set_new(variables, "tools",
-                        g->tools.converted ? json_incref(g->tools.converted) : json_null());
+                        g->tools.converted && !tools_are_generic(model)
+                            ? json_incref(g->tools.converted)
+                            : json_null());
     json_object_set_new(variables, "documents", json_null());
     json_object_set_new(variables, "add_generation_prompt", json_boolean(g->prompt.opens_answer));
     struct prompt_args args = {
@@ -184,6 +186,8 @@ void prompt_make(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     struct error err;
+    if (tools_are_generic(g->call.model))
+        conversation_tools_as_text(&g->prompt.conversation, g->tools.converted);
     system_settle(g);
     if (g->prompt.conversation.continued) {
         mark_put(g);

@@ -253,7 +253,8 @@ void thinking_limit(struct generation *g)
     struct dialect_budget_args args = {.closing = &g->call.model->closing,
                                        .tokens_max = g->thinking.budget.tokens,
                                        .start = g->options.reply.start,
-                                       .calls = g->options.reply.calls,
+                                       .calls = g->options.reply.calls &&
+                                                dialect_has_calls(&g->call.model->dialect),
                                        .before = prompt_continued(g)};
     struct token_rules_args none = {.vocab = g->call.model->facts->vocab};
     if (!g->thinking.budget.limited)

@@ -87,9 +87,16 @@ json_t *tools_entry(const json_t *function, const json_t *parameters)
     return entry;
 }
 
+bool tools_are_generic(const struct served_model *model)
+{
+    return model->generic_calls.row != NULL;
+}
+
 void tools_use(struct generation *g, json_t *tools)
 {
-    const struct dialect *dialect = &g->call.model->dialect;
+    const struct served_model *model = g->call.model;
+    const struct dialect *dialect =
+        tools_are_generic(model) && tools ? &model->generic_calls : &model->dialect;
     if (tools && dialect->row && !dialect_has_calls(dialect))
         fields_fail(
             &g->call.fields, HTTP_UNSUPPORTED_VALUE, "tools",

@@ -31,6 +31,8 @@ void tools_choose(struct generation *g, const json_t *names, bool flat, const js
 bool responses_type_is_hosted(struct text type);
 // Responses: returns the name by which the model knows a tool of this namespace (at is NULL: none).
 struct text responses_flat_name(struct arena *arena, struct text space, struct text name);
+// Returns true if tools, calls and results are text for the model's template (generic_calls).
+bool tools_are_generic(const struct served_model *model);
 // Sets g->tools (takes the reference; NULL: no callable tools) and the options of the reply parser.
 void tools_use(struct generation *g, json_t *tools);
 

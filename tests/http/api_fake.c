@@ -70,6 +70,11 @@ void fake_decodes_none(void)
     tokenizer.decodes_none = true;
 }
 
+void fake_generic_calls(void)
+{
+    check(dialect_named(&model.generic_calls, "json", "none", NULL), "no such dialect");
+}
+
 void fake_one_call(void)
 {
     model.dialect.one_call = true;

@@ -103,6 +103,7 @@ void fake_special_in_text(void); // accepts special tokens in inputs, until fake
 // is a special token; otherwise FAKE_MARK has this text and is special.
 void fake_dialect(const char *name, const char *reasoning);
 void fake_decodes_none(void); // makes decoding fail: its pattern takes too long; until fake_end
+void fake_generic_calls(void); // its template has no tools, until fake_end
 void fake_one_call(void);     // makes the template refuse messages with two calls
 // Sets the dialect with a real tokenizer in place of the double, if the test links one.
 void fake_dialect_of(const struct tokenizer *t, const char *name, const char *reasoning);

@@ -401,3 +401,31 @@ PLAIN_TEST(test_prompts_grow_at_the_end)
                                 "[assistant]a[user]7 left\nv");
     free(before);
 }
+
+// A template without tools: they are described in the system message, calls and results are text.
+PLAIN_TEST(test_generic_calls)
+{
+    fake_begin(MODEL_GENERATOR);
+    fake_facts.max_model_len = 4000;
+    fake_dialect("none", "none");
+    fake_generic_calls();
+    fake_request("/v1/chat/completions",
+                 "{\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"messages\":["
+                 "{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"u\"},"
+                 "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":"
+                 "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},"
+                 "{\"id\":\"2\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+                 "\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"r\"},"
+                 "{\"role\":\"tool\",\"tool_call_id\":\"2\",\"content\":\"q\"}]}");
+    prompt_is(
+        "[system]You can call these tools:\n{\"name\":\"f\"}\nTo call a tool, answer only with "
+        "JSON: {\"name\": NAME, \"arguments\": {...}}\n\ns[user]u"
+        "[assistant]{\"name\":\"f\",\"arguments\":{\"a\":1}}\n{\"name\":\"f\",\"arguments\":{}}"
+        "[user]Result of f: r\nResult of f: q[assistant]");
+    fake_text("{\"name\": \"f\", \"arguments\": {\"a\": 2}}");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"finish_reason\":\"tool_calls\""));
+    assert_non_null(strstr(fake.sent, "{\\\"a\\\": 2}"));
+    fake_end();
+}
