@@ -93,6 +93,9 @@ struct reply {
     char escape[2 * ESCAPE_BYTES]; // beginning of an escape, not emitted yet
     uint8_t escape_bytes;
 
+    struct reply *inner; // pending.c: reads the held call inside of reasoning; NULL: there is none
+    bool inner_calls;    // true if it has found a call
+
     struct json_buffer out;
     struct reply_event *events;
     size_t *starts; // [event_count] offset in out of each event's text
@@ -133,6 +136,14 @@ void read_call_open(struct reply *r); // called after the marker
 void read_skip_blanks(struct reply *r);
 void read_drop(struct reply *r, size_t count); // drops the first `count` held symbols
 void read_text_mode(struct reply *r);          // READ_TEXT at the beginning of a part, nothing held
+
+void read_reasoning_closed(struct reply *r); // text follows, nothing held
+
+// pending.c
+bool read_pending_allowed(const struct reply *r);
+void read_pending_begin(struct reply *r); // called after the marker of a call
+void read_pending(struct reply *r, unsigned symbol);
+void read_pending_finish(struct reply *r);
 
 // header.c
 void read_header(struct reply *r, unsigned symbol);

@@ -302,7 +302,8 @@ void read_head_failed(struct reply *r)
 static uint32_t outside_roles(const struct reply *r)
 {
     if (r->mode == READ_REASONING)
-        return ROLE_BIT(ROLE_REASONING_CLOSE) | (r->trim ? ROLE_BIT(ROLE_REASONING_OPEN) : 0);
+        return ROLE_BIT(ROLE_REASONING_CLOSE) | (r->trim ? ROLE_BIT(ROLE_REASONING_OPEN) : 0) |
+               (read_pending_allowed(r) ? ROLES_CALL : 0);
     if (r->args.has_text_grammar && !r->head)
         return 0;
     uint32_t roles = ROLES_PART;
@@ -313,14 +314,23 @@ static uint32_t outside_roles(const struct reply *r)
     return roles;
 }
 
+void read_reasoning_closed(struct reply *r)
+{
+    read_text_mode(r);
+    r->trim = true;
+    r->gap = 0;
+}
+
 static void outside_marker(struct reply *r, enum marker_role role)
 {
+    if (r->mode == READ_REASONING && (ROLE_BIT(role) & ROLES_CALL) != 0) {
+        read_pending_begin(r);
+        return;
+    }
     switch (role) {
     case ROLE_REASONING_OPEN:
     case ROLE_REASONING_CLOSE:
-        read_text_mode(r);
-        r->trim = true;
-        r->gap = 0;
+        read_reasoning_closed(r);
         if (role == ROLE_REASONING_OPEN)
             r->mode = READ_REASONING;
         break;
@@ -385,6 +395,10 @@ static void bare_begin(struct reply *r)
 
 static void read_outside(struct reply *r, unsigned symbol)
 {
+    if (r->inner) {
+        read_pending(r, symbol);
+        return;
+    }
     if (r->held_count == 0 && !read_blank(symbol) && !r->first_of[symbol & 0xFF] &&
         !bare_begins(r, symbol)) {
         put_outside(r, symbol, r->at);
@@ -625,6 +639,7 @@ struct reply *reply_copy(const struct reply *r)
     copy->event_count = copy->event_max = 0;
     copy->out = copy->value.held = (struct json_buffer){0};
     json_put_raw(&copy->value.held, text_span(r->value.held.at, r->value.held.bytes));
+    copy->inner = r->inner ? reply_copy(r->inner) : NULL;
     copy->held = NULL;
     copy->held_at = NULL;
     if (r->held_max > 0) {
@@ -640,6 +655,7 @@ void reply_destroy(struct reply *r)
 {
     if (!r)
         return;
+    reply_destroy(r->inner);
     heap_free(r->held);
     heap_free(r->held_at);
     heap_free(r->events);
@@ -695,6 +711,8 @@ static void call_cut(struct reply *r)
 const struct reply_event *reply_finish(struct reply *r, uint32_t *count)
 {
     events_reset(r);
+    if (r->inner)
+        read_pending_finish(r);
     if (r->mode == READ_VALUE_END)
         read_value_end_cut(r);
     if (r->committed) {

@@ -18,6 +18,9 @@
 // be next follows, or if it is the call's and the answer ends; else it is text of the value, and
 // the call is not complete, unless the value is JSON. Until then the tags are held.
 //
+// A call inside of reasoning that never closes is a call, see docs/TOOLS.md; it is held until the
+// end.
+//
 // A head that does not become a call (no name, a name that no tool has, no arguments) is text. A
 // call that has begun remains a call. If the answer ends inside of a mark, the beginning of the
 // mark is left out in arguments and in reasoning, and kept in text. Unless keep_special is set, the
