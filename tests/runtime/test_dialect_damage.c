@@ -154,6 +154,15 @@ static const struct row {
      "call(0 run)args({\"message\":\"hello\",\"n\":5})end(0 1)over"},
     {"gemma", GEMMA("{code:<|\"|>x<|\"|>,data_refs=[\"ds\",<|\"|>d<|\"|>]}"),
      "call(0 run)args({\"code\":\"x\",\"data_refs\":[\"ds\",\"d\"]})end(0 1)over"},
+    // Calls as JSON in place of Python.
+    {"lfm2", LFM2("{\"name\": \"search\", \"arguments\": {\"query\": \"x\"}}"),
+     "call(0 search)args({\"query\": \"x\"})end(0 1)over"},
+    {"llama-pythonic",
+     "[{\"name\": \"search\", \"arguments\": {\"n\": 1}}, {\"name\": \"bash\", \"parameters\": "
+     "{}}]",
+     "call(0 search)args({\"n\": 1})end(0 1)call(1 bash)args({})end(1 1)over"},
+    {"llama-pythonic", "[{\"name\": \"nobody\", \"arguments\": {}}]",
+     "text([{\"name\": \"nobody\", \"arguments\": {}}])over"},
     // Python's literals.
     {"lfm2", LFM2("run(size=(800, 600))"), "call(0 run)args({\"size\":[800,600]})end(0 1)over"},
     {"lfm2", LFM2("run(size=(800))"), "call(0 run)args({\"size\":[800]})end(0 0)over"},

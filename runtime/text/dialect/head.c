@@ -89,9 +89,12 @@ static bool name_ended_by(struct reply *r, unsigned symbol)
 {
     bool open = symbol == '{' || symbol == '[';
     if (r->name_bytes == 0) {
-        if (!open || (r->row->flags & ROW_OBJECT_TOO) == 0)
+        bool listed = r->form == FORM_PYTHON && symbol == '{' && !r->args.has_text_grammar;
+        bool bare = r->object.bare;
+        if (!listed && (!open || (r->row->flags & ROW_OBJECT_TOO) == 0))
             return false;
         read_object_begin(r);
+        r->object.bare = bare;
         read_object_held(r);
         return true;
     }
