@@ -32,11 +32,11 @@ def configure():
 class Test:
     """A test of CTest: its name, labels, and the files of the build folder that its command names."""
 
-    def __init__(self, row, known):
+    def __init__(self, row, command, known):
         properties = {p["name"]: p["value"] for p in row.get("properties", [])}
         self.name = row["name"]
         self.labels = properties.get("LABELS", [])
-        inside = [pathlib.Path(word) for word in row.get("command", [])]
+        inside = [pathlib.Path(word) for word in command]
         self.targets = [str(path.relative_to(BUILD)) for path in inside if path.is_relative_to(BUILD)]
         self.targets = [target for target in self.targets if target in known]
         self.sources = [str(path.relative_to(ROOT)) for path in inside
@@ -49,7 +49,17 @@ def tests_read():
     lines = output("ninja", "-C", str(BUILD), "-t", "targets", "all").splitlines()
     known = {line.rsplit(":", 1)[0] for line in lines if ":" in line}
     rows = json.loads(output("ctest", "--show-only=json-v1", cwd=BUILD))["tests"]
-    return [Test(row, known) for row in rows]
+    commands = commands_read()
+    return [Test(row, commands[row["name"]], known) for row in rows]
+
+
+def commands_read():
+    """{test: words of its command}. CTest's JSON leaves out the commands of programs that are not built yet."""
+    found = {}
+    for path in BUILD.rglob("CTestTestfile.cmake"):
+        for name, words in re.findall(r"^add_test\(\[=\[(.+?)\]=\] (.*)\)$", path.read_text(), re.M):
+            found[name] = re.findall(r'"((?:[^"\\]|\\.)*)"', words)
+    return found
 
 
 def changed_files():
