@@ -162,9 +162,10 @@ def test_what_is_refused():
 
 
 def test_a_template_without_tools():
-    """The generic form: a forced call follows its grammar on any model."""
-    answer = main().post("/v1/chat/completions", {
-        "model": "tiny", "messages": user("a"), "max_tokens": 100, "tool_choice": "required", "tools": [
+    """The generic form: a forced call follows its grammar on any model whose tokens can spell it."""
+    plain = harness.start(f"plain={harness.MODELS / 'weft-demo-chat'},chat-template={harness.STRICT}")
+    answer = plain.post("/v1/chat/completions", {
+        "model": "plain", "messages": user("a"), "max_tokens": 100, "tool_choice": "required", "tools": [
             {"type": "function", "function": {"name": "f", "parameters": {
                 "type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"], "additionalProperties": False}}}]})
     call = answer.json["choices"][0]["message"]["tool_calls"][0]["function"]
