@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bump allocation; see arena.h. Blocks form a list, newest first; the first block survives a reset.
 #include "base/arena.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bump allocation: all pieces of an arena have one lifetime. The owner resets or destroys the
 // arena; single pieces are not freed. An arena is used by one thread at a time. Apart from
 // libraries and devices, host code calls malloc only here.

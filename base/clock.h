@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The monotonic clock that all modules use (CLOCK_MONOTONIC). Any thread.
 #pragma once
 

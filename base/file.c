@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a regular file; see file.h.
 #include "base/file.h"
 

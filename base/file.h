@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading a complete file, and the files that are installed with the program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flag that one thread raises to announce news and another lowers before it looks for it. Both
 // use an atomic exchange, and all exchanges of one flag have one order: the thread that lowers it
 // sees the news of every raise before, and a raise after that finds the flag down and announces

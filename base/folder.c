@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error sentences for paths that are not models; see folder.h. Loading thread only.
 #include "base/folder.h"
 

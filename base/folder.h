@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error sentences for a path that is not a model: what is at the path instead, and what to do.
 #pragma once
 

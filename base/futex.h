@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for a word in memory that another thread changes: some tens of microseconds of spinning,
 // then the kernel's futex. The thread that changes the word calls futex_notify afterwards.
 #pragma once

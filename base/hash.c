@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SipHash-2-4 with 128 bits of output, from the published description (Aumasson, Bernstein).
 #include "base/hash.h"
 

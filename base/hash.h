@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SipHash with 128 bits of output: the keyed hash of the prefix cache and of signatures. The key is
 // secret, so that no client can construct two texts with equal hashes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON reading: one pass over the bytes checks the depth and repairs lone surrogates, NUL in keys
 // and integers beyond int64, then jansson parses; see json.h for the rules. Writing is in
 // json_write.c.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON reading with jansson under the rules of the wire specification, and JSON writing into a
 // growing buffer. Large tokenizer files are read by runtime/text itself (tokenizer/json.h).
 #pragma once

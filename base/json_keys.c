@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See json_keys.h. The order of keys is kept: an object with such a key is cleared and filled
 // again.
 #include "base/json_keys.h"

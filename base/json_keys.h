@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Object keys that contain NUL: jansson 2.14 stores them, but can neither parse nor copy them
 // completely.
 #pragma once

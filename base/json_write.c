@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON writing into a growing buffer; see json.h. Numbers do not depend on the locale: digits are
 // generated here, or snprintf's decimal sign is replaced.
 #include "base/json.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log: one queue of lines and the thread that writes them; see log.h. The lock is held while a
 // few kilobytes are copied, but not during a write.
 #include "base/log.h"

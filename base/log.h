@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line per event on stderr: time, level, text. Any thread. Before log_start the caller writes
 // the line itself; after it a log thread writes, so that a stalled reader of stderr blocks no other
 // thread. If the queue is full, lines are dropped and counted; their number is logged once the

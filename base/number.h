@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small arithmetic functions.
 #pragma once
 

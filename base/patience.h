@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A time limit that counts only time in which the process ran. Between two readings of the clock at
 // most PATIENCE_GAP_NS (patience_pause: gap_ns) is counted, so a pause of the machine (a VM,
 // SIGSTOP) uses up almost nothing. The waiting thread must read the clock at least that often.

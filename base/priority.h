@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Priority of threads whose work may take long while others compute tokens: they use a processor
 // that no other thread of the program needs, and otherwise get about a tenth of its time (decision
 // 0050).

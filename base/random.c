@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random bytes from the kernel, buffered per thread; see random.h.
 #include "base/random.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random bytes from the kernel. Any thread; must not be used after a fork, because parent and child
 // would return the same bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The indices of a ring with one producer and one consumer; the owner stores the entries. The
 // indices only grow and wrap at 2^32: equal indices mean empty, and a ring may be full to its last
 // entry. tests/scheduler/test_interleave.c runs these functions as steps, in every order.

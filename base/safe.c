@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Escapes text for logs and terminals; see safe.h. No state, no allocation: any thread.
 #include "base/safe.h"
 

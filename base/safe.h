@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Escapes foreign bytes for a log line or a terminal: text from clients, from model files, or typed
 // by the user. The result is one line of printable UTF-8: control characters, line ends, bytes that
 // are not UTF-8, marks that reorder text (bidi) and invisible characters become escapes such as \n,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The slow path of slice_spend; see slice.h.
 #include "base/slice.h"
 

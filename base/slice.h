@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Divides long work into slices. The work counts itself in units of about one byte of JSON parsed;
 // when a slice is used up, `pass` lets other work run. Work is counted and not timed, so that the
 // same work is always divided at the same points.

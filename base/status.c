@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of statuses and functions that make error sentences; see status.h.
 #include "base/status.h"
 

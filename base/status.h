@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three kinds of error, which are kept apart.
 //
 // A bug in weft: check() ends the process with file, line and values; it is always enabled.

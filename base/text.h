@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes with their length, borrowed: the struct owns nothing, and the bytes need not end with a
 // NUL.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UTF-8 validation and writing; see utf8.h.
 #include "base/utf8.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UTF-8 without overlong forms, surrogates or code points above U+10FFFF. Pure functions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See waker.h; flag.h explains why no news is lost.
 #include "base/waker.h"
 

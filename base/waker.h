@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Wakes one thread that sleeps on a file descriptor. Any thread may raise a waker; the sleeping
 // thread clears it and then looks for news. However often it is raised before it is cleared, this
 // costs one write.

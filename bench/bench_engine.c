@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's time per step, without a model: intake, admission, plan, batch, settle, events and
 // wakes over a fake model that writes one random token per row. Also the reader's time per event.
 // Medians and 99th percentiles. Nothing is asserted; the output is for people.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time of masks and compiles on one thread: bench_grammar TIKTOKEN [VOCAB [CASES]].
 //
 // TIKTOKEN is a rank file (base64 token, rank); if it has fewer tokens than VOCAB (default

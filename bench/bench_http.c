@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HTTP module without a model, on loopback in one process: bench_http [SECONDS]. Small
 // responses per second compared with their floor (the same bytes through a bare epoll echo), and a
 // thousand streams fed in bursts as a batch decoder does: events per second, processor time per

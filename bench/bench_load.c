@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_load: a load generator for the four endpoints over libcurl's multi interface, with many
 // connections on one thread. Closed loop (clients that send the next request immediately) or open
 // loop (Poisson or recorded arrivals, so that a slow server does not slow the clients down).

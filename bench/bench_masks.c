@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much rows with a grammar slow down rows without: 64 free rows together with 64 more free
 // rows, and together with 64 rows that write JSON, through the engine, its mask worker and a dummy
 // model, alternating in one run. Prints the median step of both, the ratio of each pair, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packed products, complete decode steps (of short sequences and of one long sequence) and a
 // prefill on the cpu device, compared with the limits of the machine measured in the same run.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks of one thread each compared with one rank with all threads, on the CPU: decode and prefill
 // of the dummy Qwen2.5-0.5B shape. Both models are loaded and run alternately, pair by pair, so
 // that other load on the machine affects both; one line per pair, then one per case: medians of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A complete step of the dummy Qwen2.5-0.5B shape compared with its products alone, in one run:
 // decode at batch 1, 16 and 32 (aim: at most 1.35 times the products), prefill of 512 tokens (at
 // most 1.5 times). The products alone are the same model with every other op switched off, so both

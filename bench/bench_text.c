@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encoding speed on one thread: bench_text FOLDER TEXTFILE [SECONDS]. The text is encoded line by
 // line and as a whole; prints one JSON object. tools/bench_text.py compares it with another
 // library.

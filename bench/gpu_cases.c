@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products, attention, and what all rows of gpu_ops share: memory, random weights, streams, and how
 // a row is timed. tests/ptx/kernel_counts.c runs the same rows to count their operations.
 #include "bench/gpu_ops.h"

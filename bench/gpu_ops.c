@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times the cuda device's ops on a real GPU, each compared with its floor; flushes row by row. Uses
 // only the device table. Times are wall time over a queue of launches that ends in one wait, so
 // launch gaps count if they are not hidden. Weights and caches rotate over several copies, together

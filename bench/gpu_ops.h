@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the files of gpu_ops: the device under test, its rates as measured in this run, and how
 // a row is timed and printed. tests/ptx/kernel_counts.c runs the same rows to count their
 // operations. One thread; the caller that allocates memory frees it.

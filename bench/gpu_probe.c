@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs each primitive of kernels/cuda/dev.h on fixed random input and prints its output words.
 // Built twice, for the emulator and with nvcc; bench/gpu_words.py compares the two outputs: the
 // last bits of approximate functions depend on the hardware.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of gpu_ops other than products and attention: add+norm, qkv_post and SwiGLU at four
 // sizes, sampling in five forms, the gap between launches with and without a graph, and the latency
 // of a signal from the device to a waiting host.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the parts of the load generator: options, trace, requests, replies, figures. One
 // thread; every struct is owned by main() of bench_load.c or by the runner of load_run.c.
 #pragma once

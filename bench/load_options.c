@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of the load generator: one table, checked completely, so that a typing error
 // does not become a wrong measurement.
 #include "bench/load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets of libcurl in one epoll set: with a thousand connections an iteration costs time for the
 // ready sockets, not for all open sockets.
 #include "bench/load_poll.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs libcurl's multi interface with epoll. Private to the load generator.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads one reply: server-sent events piece by piece with the time of each, or a complete JSON
 // body. The reply is reduced to counts and one hash; nothing else is stored.
 #include "bench/load.h"

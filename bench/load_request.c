@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of the four endpoints with generated text: words are drawn by seed, so that a run can be
 // repeated, and so that requests which share prefix blocks in a trace share their text.
 #include "bench/load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The run: slots that each hold one request in flight, filled by the closed or the open loop, and
 // the outcome of each request. In a closed loop slot i belongs to one target for the entire run, so
 // that --concurrency 4 with four --send is one client per endpoint.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures of a run: histograms of times, counts by status, and the report, as a table or as one
 // JSON object.
 #include "bench/load.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrivals of the open loop: read from an Azure table (time stamp, context and generated tokens) or
 // from Mooncake lines (milliseconds, lengths, ids of prefix blocks), or drawn at random at a
 // constant rate.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cpu device with waits that take WEFT_PACED_US microseconds longer, linked into weft_paced by
 // --wrap=device_cpu: steps of a known duration that use no processor time, for hostile_grammars.py.
 #include "kernels/device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loops that only load the machine's limits: tiles, multiply-adds, reading. The callers first check
 // that the processor has the instructions. Compiled with the flags of AMX.
 #include "bench/peaks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits of the machine, measured in the same run as the figures compared with them.
 #pragma once
 

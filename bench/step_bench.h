@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by bench_step and bench_masks: the arguments, the shapes by name, and one dummy model on
 // one device. One thread; the caller that opens a bench closes it.
 #pragma once

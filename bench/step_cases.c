@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of a served model by name: decode, prefill, both in one step, embeddings and rerank;
 // one row of JSON each, flushed as soon as it is known. If the device can, the next step is
 // launched before the previous result is read, as the engine does; a row contains the median time

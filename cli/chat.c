@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft chat: a conversation in the terminal, with a model of this process or with a server. A line
 // that begins with / is a command; every other line is a message that is answered. Main thread.
 #include "cli/chat.h"

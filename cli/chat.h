@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the files of `weft chat`: the two sources of answers (a model in this process, a
 // server), reading of lines, and Ctrl-C. All functions run on the main thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the lines that the user types for `weft chat`, with libedit on a terminal, and handles
 // Ctrl-C; see chat.h. Main thread, except for the signal handler.
 #include "cli/chat.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `weft chat --url`: sends one streamed request per message to a server with OpenAI's chat
 // completions API, using libcurl; see chat.h. Text is shown as it arrives; Ctrl-C closes the
 // connection, which ends the answer. Main thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints the answers of `weft chat`; see chat.h. The static variables hold the part that is on the
 // screen (reasoning, an answer, nothing) of the only conversation of the process. Main thread.
 #include "cli/chat.h"

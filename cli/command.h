@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of the executable, and what they share: usage, exit codes, reading stdin, and a
 // session that runs one model on the calling thread. Main thread.
 #pragma once

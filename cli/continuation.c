@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prompts and answers of a session; see continuation.h. Runs on the main thread.
 #include "cli/continuation.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Continues a prompt or a conversation with the model of a session, on the calling thread. Used by
 // `weft generate` and `weft chat`.
 #pragma once

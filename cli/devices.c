@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening devices; see devices.h. Runs on the main thread.
 #include "cli/devices.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices of a process. Each is opened once and identified by kind and number. Main thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft embed: reads one text per line and writes its vector as one JSON array per line. The vector
 // is that of the server: with the model's prompt before the text, normalised.
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes system_fingerprint; see fingerprint.h. Main thread, once the model is loaded.
 #include "cli/fingerprint.h"
 

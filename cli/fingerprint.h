@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // system_fingerprint: identifies the build, model and options that produced an answer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft generate: continues one prompt. Main thread.
 #include "cli/continuation.h"
 #include "base/random.h"

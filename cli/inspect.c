@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft inspect: shows the content of a model and the memory that serving it takes; with -v also its
 // tensors. Main thread.
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects the API keys; see keys.h. Main thread.
 #include "cli/keys.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The API keys of `weft serve`: from options, a file and the environment, or generated.
 #pragma once
 

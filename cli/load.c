@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening devices and models for all commands; see load.h. Runs on the main thread.
 #include "cli/load.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From options to running models: devices, tokenizers, memory plans, weights, engines. Used by all
 // commands that run a model. Main thread.
 #pragma once

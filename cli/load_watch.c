@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See load_watch.h. The thread runs while one model is loaded.
 #include "cli/load_watch.h"
 

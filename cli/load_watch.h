@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends the process if loading a model makes no progress, because a thread that hangs in a device,
 // its driver or a disk cannot be cancelled.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft: the commands and their one-line summaries. Each command is a file in this folder.
 #include "cli/command.h"
 #include "cli/near.h"

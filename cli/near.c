@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds names that are similar to a mistyped one; see near.h. Pure.
 #include "cli/near.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "did you mean": finds the known name that is most similar to an unknown one. Used in error
 // messages only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Table-driven option parsing; see options.h. Main thread.
 #include "cli/options.h"
 #include "cli/near.h"

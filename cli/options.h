@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options as tables: each row has an option's name, the field for its value, its range, unit and
 // default, and its help line. Parsing, `--help` and the errors are derived from the table.
 #pragma once

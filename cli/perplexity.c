@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft perplexity: measures how well a model predicts a text, in windows, to compare dtypes.
 //
 // The command fills batches itself and does not run the engine. Each token of a step is a separate

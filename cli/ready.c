@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints the start screen; see ready.h. Main thread.
 #include "cli/ready.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start screen of `weft serve`, printed to stdout once it is ready, at most one screen for a
 // few models: the page's address, where the key is, a line for each model, and one request to
 // paste. Main thread.

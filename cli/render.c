@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft render: renders a chat template with a JSON object and prints the prompt. Main thread.
 #include "cli/command.h"
 #include "base/file.h"

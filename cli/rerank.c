@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft rerank: reads one document per line and writes {"index":i,"relevance_score":x} for each.
 // Main thread.
 #include "cli/command.h"

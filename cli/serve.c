@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft serve: the HTTP server, the engines and their threads, from startup to drain. The main
 // thread loads, then waits for signals (signals.c) and for engines whose device failed.
 #include "cli/command.h"

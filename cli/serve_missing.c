@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft serve in a build without libh2o: prints an error that explains it.
 #include "cli/command.h"
 

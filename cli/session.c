@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that commands share; see command.h. All run on the main thread, which steps the
 // engine between reads of its port.
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option tables and the parser of model arguments; see settings.h. Options have vLLM's names if
 // their meaning is the same. Main thread.
 #include "cli/settings.h"

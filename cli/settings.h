@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings of a process and of one model, with the option tables that fill them.
 #pragma once
 

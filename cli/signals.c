@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for signals; see signals.h. The thread runs as long as the process.
 #include "cli/signals.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The signals of a serving process: SIGTERM and SIGINT stop it, SIGHUP reloads. A separate thread
 // waits for them and notifies main, which may be busy loading or draining.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // weft tokenize and weft detokenize: text to token ids and back. Main thread.
 #include "cli/command.h"
 

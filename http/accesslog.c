@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes one log line per request at level info. h2o's own access log is not used, because it would
 // write to a file and block. Runs on the request's h2o thread when h2o disposes of the request.
 #include "http/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // API keys, and the rule which header carries one (docs/API.md). Stored are HMAC-SHA256 hashes
 // under a random key of this process; a comparison walks all of them in constant time. The caller
 // of keys_open wipes its plain keys (cli/keys.c). Client headers remain as plain text in libh2o's

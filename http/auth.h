@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // API keys. Only keyed hashes of the keys are kept in memory. All functions but keys_open,
 // keys_renew and keys_close are pure; any thread may call them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One memory budget for the bodies of all requests in progress, shared by all threads and both
 // protocols. libh2o 2.2.5 calls the handler only once a body is complete: until then an HTTP/1.1
 // body is in the socket's input buffer, where it stays until the answer is sent, and an HTTP/2 body

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes chunked bodies exactly as RFC 9112, 7.1 defines them. libh2o 2.2.5 calls
 // phr_decode_chunked, whose own version accepts '2 xyz' and '0x65' as sizes and a bare LF as the
 // end of a line; a reverse proxy may then see the request end at another byte than weft does. The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses and compares the origins of --allowed-origins. See cors.h for the contracts.
 #include "http/cors.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CORS: the list of web origins whose pages may read answers in a browser; empty by default.
 // Read-only after cors_open, so any thread may then call the other functions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records the counters of counters.h. Only their h2o thread writes the values, so a relaxed load
 // and store would be enough; fetch_add stays correct if that changes.
 #include "http/counters.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of the HTTP module for /metrics, one set per h2o thread and model copy. Only the owning
 // h2o thread writes them; the thread that answers /metrics reads them (relaxed atomics). The
 // exchange records most of them, endpoints the rest.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shutdown, on each h2o thread: accepts the connections queued in the kernel, closes the listener,
 // sends GOAWAY to HTTP/2 peers, closes idle keep-alive connections, and lets accepted requests
 // finish. At the deadline, unfinished requests get a failure; connections that are still open after

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of failures (docs/API.md, "Errors") and the bodies that report them in both shapes.
 // Pure: no socket, no thread; texts are borrowed for the call.
 #include "http/errors.h"

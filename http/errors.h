@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table that maps each failure to HTTP status, error type and error code, for OpenAI-shaped and
 // Messages-shaped bodies.
 #pragma once

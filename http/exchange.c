@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One request's life on its h2o thread: what handlers may do to it (exchange.h), when its bytes are
 // handed to h2o, and how it ends. Handlers only record; exchange_settle acts after the callback has
 // returned, so that no handler runs inside h2o_send. The exchange is allocated in its own arena,

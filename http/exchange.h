@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An exchange is the h2o side of one request: its bytes, its arena, its answer. It belongs to one
 // h2o thread. Endpoints (http/api) see only this header: no h2o type and no socket. An exchange may
 // outlive its connection: it lives until the handler was notified (on_gone) and its engine request

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine request of an exchange: ports, attach, detach, and orphans. An orphan is an engine
 // request whose exchange is gone or has ended early: it has no owner, its events are dropped, and
 // it is freed at its last finish event. All on the port's h2o thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The struct of an exchange and its states. Private to http/*.c that use h2o: they include
 // http/internal.h. Four states are independent of each other; each changes on the exchange's h2o
 // thread only.

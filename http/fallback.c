@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h2o refuses some requests before routing (a bad Content-Length, broken chunking, a body over its
 // own limit) with a text of its own. This filter on the fallback path replaces that text by weft's
 // JSON error. Requests that are malformed or exceed the header limits get h2o's fixed 400, because

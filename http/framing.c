@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protection against request smuggling (RFC 9112, 11.2): refuses requests whose end a reverse proxy
 // may see at another byte than libh2o: two lengths, folded lines, a Host that is missing, invalid
 // or repeated. libh2o uses one of the headers and drops the others from its list; the raw head is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Refuses requests whose end can be interpreted in two ways (request smuggling), and checks the
 // value of Host. Pure, no h2o type.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See gate.h. Each waiting worker has its own condition variable, and the worker that leaves
 // chooses which of them runs next, so that a worker that arrives later cannot overtake them.
 #include "http/gate.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits how many text workers run at a time, with a lower limit for those with large bodies.
 // Waiting workers enter in order of arrival; a worker that has used up its slice queues again at
 // the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checks of a request before its endpoint sees it: framing (400), route (404), method (405),
 // key (401), content type (415), size (413), drain (503), readiness (503), in this order. On the
 // connection's h2o thread.

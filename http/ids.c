@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random ids from the kernel's random numbers (base/random.h). Any thread.
 #include "http/ids.h"
 

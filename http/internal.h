@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to http/*.c that use h2o: the functions that work on an exchange. Nothing in http/api may
 // include this.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules for API keys and loopback addresses; see key_rules.h. Pure.
 #include "http/key_rules.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules for API keys, and for addresses that only this machine can reach. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One h2o thread: its listener, accept loop and wake-ups. Only this thread touches its h2o context;
 // the server controls it through control_state and an eventfd.
 #include "http/internal.h"

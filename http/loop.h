@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to http/*.c that use h2o: the server and its h2o threads. Nothing in http/api may include
 // this. Only the thread itself touches the fields of its http_thread, except for the atomics.
 #pragma once

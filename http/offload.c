@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends exchanges to text workers and handles their return. All functions run on the h2o thread
 // except offload_run. Exchanges wait here, in one queue for each class of jobs, until a worker has
 // space. A body is copied only when a worker accepts the exchange, which bounds the number of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces API keys and certificate while the server runs. The main thread stores a new struct
 // access and frees the old one after each h2o thread has begun another iteration: no callback uses
 // the old one then. A connection holds a reference to the TLS context it was accepted with.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status line and headers of every answer, failures, request ids. On the exchange's h2o thread;
 // header values are in the exchange's arena or in the request's pool.
 #include "http/ids.h"

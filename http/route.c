@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact-match table of (method, path) with aliases. A trailing slash is dropped before matching.
 // Pure.
 #include "http/route.h"

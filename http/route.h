@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The router: matches exact paths and aliases. No h2o type. Built once from route_tables, then
 // read-only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Look-ups in the list of served models; see served.h. Any thread.
 #include "http/served.h"
 

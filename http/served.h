@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The models that this process serves: the facts that the http module needs of each. Read-only
 // after startup.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server as the cli module sees it: configuration of h2o, threads, text workers, the hand-over
 // of models and ports, drain and close. Called from one thread (main); the h2o threads run loop.c.
 #include "http/internal.h"

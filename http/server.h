@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HTTP server: N event loops with SO_REUSEPORT over libh2o 2.2.5. Only this module uses h2o;
 // endpoints see exchanges.
 #pragma once

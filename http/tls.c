@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS 1.2 and 1.3 over OpenSSL; offers HTTP/2 only if it is on. The two files are read before
 // OpenSSL parses them: OpenSSL itself would block on a FIFO without a writer, and would prompt for
 // a passphrase on the terminal, during a reload even while no thread waits for signals. Main

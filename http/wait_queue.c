@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See wait_queue.h. wait_push searches from the end, so that an item of the highest rank is
 // queued in constant time.
 #include "http/wait_queue.h"

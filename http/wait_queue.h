@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A priority queue of waiting items: the lowest rank comes first, equal ranks in order of arrival.
 // Jobs wait in queues for a text worker, one queue for each class of jobs (offload.c), and workers
 // wait in one at the gate (gate.c). The owner embeds struct wait_item and uses a queue from one

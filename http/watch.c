@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notices what libh2o 2.2.5 does not: a peer that leaves while its HTTP/1 response is idle (h2o
 // removes the descriptor from its epoll then), clients that read nothing, and HTTP/2 bodies that
 // arrive too slowly. Each h2o thread has one additional epoll, which h2o's loop watches, and scans

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See work.h. Rings have at least as many entries as may be submitted, so the ring of results is
 // never full. A worker takes one item from each h2o thread, round-robin. Workers are ordered by
 // size: those for small bodies, then work_large_count for each larger size, then as many for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text workers run jobs that take more than about a millisecond, so that these do not block the h2o
 // threads. All but the grammar worker run at a lower priority than the h2o threads and the engines
 // (base/priority.h). Each (h2o thread, worker) pair has a pair of rings, single producer and single

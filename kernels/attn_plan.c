@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plan of attention work; see attn_plan.h.
 #include "kernels/attn_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attention plan of a step, which the host makes once per step for all layers: which query
 // tiles of which rows are computed together, and which long rows are cut into parts of their keys
 // that are computed separately and then merged. It is the device-private part of the step record,

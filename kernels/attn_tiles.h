@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The constants that fix the arithmetic of exact mode (decision 0023), and the tiles that the
 // host's plan and the kernels must agree on.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collective ops: every rank of a communicator calls the op, each on its own stream with equal
 // counts and with its own pointers, and no rank continues before all have arrived. The names `send`
 // and `recv` are reserved for pipeline stages.

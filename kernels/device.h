@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device: memory, streams, weights and a table of ops. There are three devices: `cpu` is linked
 // in; `cuda` and `simt` (the CUDA sources under the emulator) are shared objects with one entry
 // point each.

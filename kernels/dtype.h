@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types of tensors, and the exact conversions between them (round to nearest even).
 #pragma once
 

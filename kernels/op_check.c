@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the arguments of each op, for every device. A check returns "" if they are valid, else a
 // message that begins with the op's name. It looks at counts, shapes and pointers only, never at
 // device memory. A failed check is a bug in weft: the device refuses the op, so that it does not

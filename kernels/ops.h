@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops: one C function each, asynchronous, in stream order, without allocation. Shapes are at
 // line end; T = tokens of the step, R = rows, n = rows that are sampled or pooled. `act` is the
 // device's activation type (facts.activation). The host knows all counts. The specification is the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox4x32-10, and the random weights of a dummy load. All arithmetic up to the last
 // multiplication is on integers, so that every device computes the same bits.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens the shared object of a device (cuda, simt): in the executable's folder, then in ../lib/weft
 // from there, or at a path that the user gives. Called at startup by the main thread. The object
 // stays loaded until the process ends, because its code may run in any stream until then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offsets of the sections of a step record; see step.h. Pure functions.
 #include "kernels/step.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The step record: the description of one step that the host sends to the device, in one piece of
 // host-visible memory that is copied in one copy. runtime/model/step.c writes it from a batch; the
 // op `prep` expands it to per-token arrays. The first sections are at offsets that the limits fix

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights as a device stores them, and the sources of their bytes. A device packs a weight once, at
 // load, into the layout of its kernels; no other code reads `data`.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // States of KV blocks; see blocks.h.
 #include "scheduler/blocks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of KV blocks, as integers: which sequences hold a block, which blocks are free, and
 // which only the prefix cache keeps. Each block is in exactly one state:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The KV blocks that one plan may allocate. Sequences are planned oldest first, and blocks that an
 // older sequence could not get are kept for it: no younger sequence takes them. Started prompts are
 // owed the blocks of all their remaining tokens, so no other prompt may start on those. Blocks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The heap of due.h. Engine thread only.
 #include "scheduler/due.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timers of requests: the deadline of a request that has not started, or the time at which a
 // request with a slow reader is cancelled. A binary heap, the earliest first; a request is in it at
 // most once. Engine thread only.

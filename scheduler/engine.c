@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine: opening, the loop of one model, and closing. One thread owns everything except the
 // ports' h2o sides; nothing is allocated after engine_open.
 #include "scheduler/internal.h"

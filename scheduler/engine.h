@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An engine is one model and the thread that owns its inference state. engine_step is one pass of
 // the loop: accept requests, plan, launch, settle. The time is an argument, so that a simulation
 // can run the production scheduler.

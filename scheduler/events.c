@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's side of event rings: tokens, finishes and wakes. The h2o thread owns a request from
 // its last finish event on. Engine thread only.
 #include "scheduler/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a plan into the batch that the model reads: decode rows, prefill rows with their tokens,
 // block-table changes, and sampling parameters of sequences new on the device. Engine thread only.
 #include "scheduler/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accepts new requests and handles cancels, deadlines and slow readers. The work is proportional to
 // the requests concerned. Engine thread only.
 #include "scheduler/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that an engine's thread owns, and the calls between the source files of the scheduler.
 // Included only by the scheduler and its tests. All functions are for the engine thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory layout of an engine: one function that runs twice, first to count bytes, then to set
 // pointers into the mapping. Stores and rings are sized for the worst case; the system provides
 // pages when they are touched.

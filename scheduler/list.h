@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doubly linked lists through fields of their items: `first` and `last` are the ends, `next` and
 // `previous` the items' fields. An item may be in several lists through different fields.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See mask_order.h. The order of keys is start-time fair queueing: each key is charged for the
 // shared work that its masks used, and the key charged least is first. A key without a postponed
 // row in the previous round is charged at least the current virtual time, so no key saves up

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order in which the masks of a step's rows are requested. The rows of a step share a limit on
 // the work of building masks (mask_limits), so earlier rows get most of it. The order is:
 // - API keys: the key whose masks used the least shared work recently is first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The thread of the mask worker. Both sides sleep on wakers: the worker until jobs are posted, the
 // engine until they are done. tests/sim replaces this file and works without a thread.
 #include "scheduler/masks.h"

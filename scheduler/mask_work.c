@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executes the mask worker's jobs: matchers and the table of mask caches. See masks.h. No files, no
 // locks. All functions run on the worker's thread, except mask_worker_empty.
 #include "scheduler/masks.h"

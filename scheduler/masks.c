@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's side of masks.h: which rows of a step have masks, what is sent to the worker about
 // their sequences, and the end of choices whose grammar allows nothing more. Engine thread only.
 #include "scheduler/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks of rows with a grammar or token rules (decision 0030). The engine requests the mask of such
 // a row once the tokens before it are settled, a thread of the engine (the mask worker) computes it
 // while the step's forward pass runs, and model_sample waits for it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See pace.h: an estimate of step times and an adaptive number of prompt tokens. Engine thread
 // only.
 #include "scheduler/pace.h"

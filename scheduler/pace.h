@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of prompt tokens that a step computes in addition to decodes, chosen so that streams
 // get their tokens at even intervals. Uses measured step times only. Engine thread only. Decision
 // 0013 describes the rule and its reasons.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequences whose readers are slow. A paused sequence keeps its slot until a request that is
 // scheduled needs it; then the sequence paused longest is parked (decision 0016). Parked sequences
 // keep their generated tokens, all together up to a limit; beyond it the request parked first is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the rows of the next step from the state of sequences, blocks and ring credit. Engine
 // thread only.
 //

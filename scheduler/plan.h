@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows that plan.c chooses for the next step, and a step that was launched with them. Engine
 // thread only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The h2o side of a port: admission, submit, cancel, drain, free. One h2o thread per port; nothing
 // here blocks or allocates memory. The engine's side is in intake.c, ring_credit.c and settle.c.
 #include "scheduler/prefix.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A port joins one h2o thread and one engine. The h2o thread submits requests, reads events and
 // frees requests; the engine thread owns a request from submit to its last finish event. No text
 // crosses, only integers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hash table of prefix.h. The chains of its buckets are linked through the blocks.
 #include "scheduler/prefix.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prefix cache: a table from the hash of a full block to the block. The hash is a 128-bit keyed
 // hash of the block's tokens and of the previous block's hash, so it identifies all tokens up to
 // the block's end; a lookup compares tokens and parent hash as well. Engine thread only, except

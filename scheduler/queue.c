@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See queue.h: two lists of keys, and lists of the requests of each key. Engine thread only.
 #include "scheduler/internal.h"
 

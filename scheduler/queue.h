@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests with sequences left to schedule. To schedule a sequence is to take it from the queue and
 // give it a slot. API keys are served round-robin, and so are the requests of a key: with k keys
 // that have requests, each gets one of k slots. Sequences that overtake a longer prompt ("ahead")

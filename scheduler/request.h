@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A port and its requests, private to the scheduler. A request has three parts: what the h2o thread
 // fills before submit, what the engine keeps while it owns the request, and the event ring, which
 // stays with the request's number and is used again by the next request with that number.

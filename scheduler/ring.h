@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rings between an h2o thread and an engine thread: request numbers and token events.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Credit in the event rings: a sequence may be planned for a token only if the ring has an entry
 // for it. The others are paused. Engine thread only.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See route.h. A fingerprint consists of bits of the block's hash that do not select the line.
 #include "scheduler/route.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses which of several copies of a model receives a request: the copy with the least to compute
 // for it, including the work already queued there. Each copy publishes what it has computed as a
 // table of fingerprints, one for each block that is in its prefix cache or being computed for it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state transitions of sequence.h. They keep requests, age order, blocks, slots and histories
 // consistent. Engine thread only.
 #include "scheduler/internal.h"

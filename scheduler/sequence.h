@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sequence is a choice of a generation or an input of a pooling request. It is scheduled when the
 // engine takes it from the queue; from then to its end it has a device slot and, if it needs one, a
 // penalty row. It keeps them when it is preempted. Only a sequence whose reader is slow may lose

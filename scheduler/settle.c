@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles the results of a step: tokens into histories and event rings, ends of sequences, vectors
 // and scores, full blocks into the prefix cache. Engine thread only.
 #include "scheduler/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sharing of full blocks. A sequence uses blocks that are ready, waits for a block that another
 // sequence is computing, and enters its own blocks into the prefix cache. Between plan and settle a
 // block is in the table and not ready. Engine thread only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters and gauges of one engine. The engine's thread writes them, except where noted below; any
 // thread may read them. All accesses are relaxed atomics, so values may be a step apart.
 // http/api/metrics_models.c exports them.

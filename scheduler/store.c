@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See store.h. Needs no atomics: the transfer of the request's ownership orders the two threads.
 #include "scheduler/store.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chunked memory. An owner (a request, or the history of a sequence) holds as many chunks as it
 // needs and finds them through its row of a table. The memory is mapped for the worst case, and
 // pages are used only when touched; the chunk freed last is reused first. One thread allocates and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extra data for tests: the folder that the environment variable WEFT_ASSETS names, with published
 // tokenizers, templates, test suites and a small trained model. Tests that use it also have data of
 // their own and print what they leave out without it.

@@ -171,6 +171,7 @@ def script_table():
 
 
 def main():
+    print("// SPDX-License-Identifier: Apache-2.0 AND Unicode-3.0")
     print("// Written by tools/unicode_tables.py; do not edit it. Unicode 16.0.0 beside 14.0.0, and what")
     print("// the reference library (tokenizers 0.21.4) has frozen; see unicode_tables.h.")
     print("// clang-format off")

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of cmocka's interface that weft's tests use, for machines that run bench/gpu.sh without
 // cmocka. Everything is in this header; no other header includes it. A failed assertion ends its
 // test, the other tests still run; the return value is the number of failed tests.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reasoning and tool calls of an answer: see answer.h.
 #include "http/api/answer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answer of one choice, apart from its text: reasoning, tool calls, and the order of all three.
 // choice.c fills it from the reply parser (runtime/text/dialect/reply.h); chat.c, responses_write.c
 // and messages_write.c write it to the client. Memory comes from the exchange's arena; the reply

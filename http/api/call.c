@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a body to a submitted request: see call.h.
 #include "http/api/call.h"
 

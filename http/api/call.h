@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first and the last part of every endpoint with a JSON body: body -> fields -> model, and
 // admission failures. The first part runs in on_prepare (h2o thread or text worker), the second in
 // on_request (h2o thread).

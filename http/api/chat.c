@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/chat/completions: its fields and its answers (docs/API.md). chat_turns.c reads the
 // messages and decoding.c the decoding fields. generation.c contains what all endpoints share,
 // openai.c what completions also needs.

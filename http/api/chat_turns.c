@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the messages of a chat completion request to a conversation (docs/API.md). Error paths
 // refer to the request: messages[2].content[0].type.
 #include "http/api/fields.h"

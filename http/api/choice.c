@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Choices: see choice.h.
 #include "http/api/choice.h"
 

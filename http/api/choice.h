@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One choice of a generation: sampled tokens in, visible text and its log probabilities out. Text
 // passes through the detokenizer, the reply parser and the stop strings; text that one of them
 // still holds back is not visible. Logprob entries are those of the visible text's tokens.

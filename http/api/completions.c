@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/completions: prompts without a chat template; fields and answers (docs/API.md).
 // decoding.c reads the decoding fields, inputs.c the prompts.
 #include "base/number.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversations: see conversation.h. Input and output are JSON values; texts are not interpreted.
 #include "http/api/conversation.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A conversation in the form that chat templates read, the same for every request shape.
 // chat_turns.c, responses_turns.c and messages_turns.c fill it; prompt.c renders it. It makes the
 // checks that all shapes share: a tool result answers an earlier call, and each call once; the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fields that control sampling and the end of an answer: those that all endpoints share, and
 // those of chat completions and completions with their table. Runs in on_prepare.
 #pragma once

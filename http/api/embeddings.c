@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/embeddings: fields, tokens, answer (docs/API.md). vectors.c writes the answer; a large
 // one is measured on a text worker and sent in pieces.
 #include "http/api/endpoints.h"

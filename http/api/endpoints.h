@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The routes of each endpoint file. Each array ends with a row whose path is NULL.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Field readers: see fields.h. This file knows JSON types and paths, but no endpoint.
 #include "http/api/fields.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the fields of one request body: types, ranges, defaults, and the exact JSON path of an
 // error. Only the first failure is kept; after it every reader returns its fallback, so an endpoint
 // reads all its fields in a row and checks `failed` once. Runs on an h2o thread or a text worker.

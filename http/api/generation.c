@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generations: see generation.h. Events of the port go to their choices (choice.c); this file
 // decides what is sent to the client next.
 #include "http/api/generation.h"

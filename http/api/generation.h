@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state and the steps that chat completions (chat.c), completions (completions.c), Responses
 // (responses.c) and Messages (messages.c) share: an endpoint reads its fields into struct
 // generation, calls it step by step and writes each step in its own shape. Memory: the exchange's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a generation that on_prepare fills from the request's fields: prompt, tools,
 // thinking and the form of the answer. Members of struct generation, which owns them.
 #pragma once

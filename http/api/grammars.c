@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cache of grammars: see grammars.h. A grammar is in use while its reference count is above the
 // cache's own reference. References are given out under the lock, so an unused grammar stays unused
 // while the lock is held.

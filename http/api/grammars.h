@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cache of compiled grammars, keyed by the hash of their source. A schema is compiled once for all
 // requests, models and threads. Rejected sources are cached as well and are rejected again without
 // compiling. A grammar that did not fit into memory is remembered with its size, and is compiled

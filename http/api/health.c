@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GET /health and /v1/health: 200 while event loops and engines make progress. GET /ready: 200 if
 // the models are loaded and the server is not draining. GET /version and /openapi.json.
 // A failed model is reported by /ready, but /health ignores it while another model serves:

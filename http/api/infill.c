@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the tokens with which a model fills in the middle of a text; see infill.h.
 #include "http/api/infill.h"
 

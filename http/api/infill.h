@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fill in the middle: a completion between a prompt and a suffix. Pure functions for any thread.
 #pragma once
 

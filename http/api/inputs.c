@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs: see inputs.h.
 #include "http/api/inputs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs of a request as tokens (inputs.c), and what embeddings and rerank share: fields,
 // submission, and the events of a pooling request (pooled.c).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion of JSON objects: see answer.h.
 #include "http/api/answer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The routes of all endpoints. Separate from http/route.c, so that a test can link its own list.
 #include "http/api/endpoints.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/messages and /v1/messages/count_tokens: fields and routes (docs/API.md).
 // messages_turns.c reads the messages, messages_tools.c the tools, messages_write.c writes the
 // answers. generation.c contains what all endpoints share.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `tools` and `tool_choice` of Messages: see tools.h. Converts tools to the form of chat
 // completions, because templates read that.
 #include "http/api/tools.h"

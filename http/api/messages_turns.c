@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the messages and `system` of a Messages request to a conversation (docs/API.md). Error
 // paths are written as messages[1].content[0].type here; fields_fail shows
 // messages.1.content.0.type.

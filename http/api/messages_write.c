@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the answers of Messages: see shapes.h. Content blocks are in the order in which
 // the model wrote them. A stream opens a block with its first delta and closes it before the next.
 #include "http/api/shapes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GET /metrics in the Prometheus text format: weft's metrics (weft_*), HTTP and process metrics,
 // and, if options.vllm_metrics is set, the names that dashboards for vLLM and
 // text-embeddings-inference (TEI) use.

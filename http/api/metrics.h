@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to /metrics: state and helpers that its files share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of metric families: type and # HELP text of every name on /metrics. Model metrics are
 // listed without prefix (weft_, vllm:, te_); a name has the same meaning with each prefix.
 #include "http/api/metrics.h"

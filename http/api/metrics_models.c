@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics of engines (one for each copy of a model): engine statistics and request histograms
 // with the prefix weft_, and the same values under the names of vLLM (generators) and of
 // text-embeddings-inference (embedders, rerankers).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GET /v1/models and /v1/models/{id}: the body has the members of both the OpenAI and the Anthropic
 // API.
 #include "http/api/endpoints.h"

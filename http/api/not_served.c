@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of fields.h: extensions of the OpenAI and Anthropic APIs in vLLM, llama-server,
 // SGLang and TGI. The accepted values are those that turn a field off.
 #include "http/api/fields.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of OpenAI answers: see shapes.h.
 #include "http/api/shapes.h"
 

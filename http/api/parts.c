@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Content parts: see fields.h.
 #include "http/api/fields.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers sent in pieces: see pieces.h.
 #include "http/api/pieces.h"
 

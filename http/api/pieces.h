@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that are sent in pieces, so that other requests do not wait until all of a large answer
 // is sent: JSON that is in memory (pieces.c), vectors of embeddings (vectors.c), and the answers of
 // /tokenize and /detokenize (token_pieces.c).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pooling requests: see inputs.h. Runs on the h2o thread; reading fields and token lists also on a
 // text worker.
 #include "http/api/inputs.h"

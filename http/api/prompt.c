@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversation -> template variables -> tokens. If the last message is to be continued, a marker is
 // appended to its text and the rendered prompt ends at the marker, without what the template writes
 // after a message.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the conversation of a generation to prompt tokens, and reads the fields that the chat
 // template sees. Runs in on_prepare.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). runtime/text/rerank.c makes the
 // model's input from a query and a document.
 #include "http/api/endpoints.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/responses: its fields and its answers (docs/API.md). Nothing is stored, so every request
 // contains the whole conversation. responses_turns.c reads the items, responses_tools.c the tools,
 // responses_write.c writes the answers. generation.c contains what all endpoints share.

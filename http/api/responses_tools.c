@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `tools` of Responses: see tools.h. The members of a function are next to its type here. Converts
 // tools to the form of chat completions, because templates read that:
 //

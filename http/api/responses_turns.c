@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts `instructions` and `input` of a Responses request to a conversation (docs/API.md).
 // Consecutive reasoning, assistant message and function call items become one assistant message.
 // Error paths refer to the request: input[2].content[0].type.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the answers of Responses: see shapes.h. A non-streamed answer is built like a
 // stream, but without its events.
 #include "http/api/shapes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writers of the answers: OpenAI's chat completions and completions (openai.c), Responses
 // (responses_write.c) and Messages (messages_write.c).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signatures of thinking blocks: see shapes.h.
 #include "http/api/shapes.h"
 

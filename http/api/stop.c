@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stop strings: see choice.h. generation.c counts the tokens and cancels the choice.
 #include "http/api/choice.h"
 

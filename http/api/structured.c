@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structured output of a request: see decoding.h.
 #include "http/api/decoding.h"
 

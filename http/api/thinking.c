@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thinking: see prompt.h. The variable that a template reads was found when the model was loaded
 // (runtime/text/dialect/switch.h); enable_thinking is set in addition to it.
 #include "http/api/prompt.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token rules: see decoding.h. A bad word is banned as two token sequences: the word as given,
 // and with a space before it.
 #include "http/api/decoding.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers of /tokenize and /detokenize: see pieces.h.
 #include "http/api/pieces.h"
 

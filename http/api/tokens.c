@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /tokenize and /detokenize: a prompt or a conversation -> token ids, and back, for a model of
 // any kind (docs/API.md). The length of the answer is measured in on_prepare, for a large body on a
 // text worker.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tool_choice, and the grammar that keeps the answer to it: see tools.h.
 #include "http/api/decoding.h"
 #include "http/api/prompt.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tools of a request: see tools.h. Checks them; the template renders them, and the reply parser
 // (runtime/text/dialect) finds the calls.
 #include "http/api/tools.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads `tools`, `tool_choice` and `parallel_tool_calls` of chat completions, and contains what
 // Responses (responses_tools.c) and Messages (messages_tools.c) share with it. Runs in on_prepare.
 #pragma once

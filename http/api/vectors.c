@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Embedding vectors as JSON: see pieces.h.
 #include "http/api/pieces.h"
 

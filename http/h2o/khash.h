@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces a header that h2o/http2_internal.h includes but libh2o-dev does not ship. weft reads
 // only a stream's body through that header and no hash table, so names that let it compile are
 // enough.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls the server like any client. The key is kept in this tab's session storage only.
 
 const KEY = "weft-key";

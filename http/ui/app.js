@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts the page: selects the panel by the fragment of the address, sets the theme, asks for the key, loads the models.
 import {getJson, key, onRefused, sentenceOf} from "./api.js";
 import {chatOpen} from "./chat.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of the web page, compiled into the program. tools/ui_assets.py generates their source
 // during the build.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small line chart of the last readings: title, current value, one or two lines over the same time. The value is
 // text next to the picture, for readers who cannot see the picture.
 import {el, svg} from "./dom.js";

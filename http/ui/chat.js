@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chat panel: the selected conversation, sending and stopping, the list of conversations.
 import {ApiError, key, keyWanted, postStream, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";

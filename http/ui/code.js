@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A code block with its language, a copy button and simple highlighting: comments, strings, numbers and the keywords
 // that most languages share.
 import {copy, el} from "./dom.js";

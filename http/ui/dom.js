@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates and finds elements. Text becomes text nodes only: nothing on this page parses markup.
 
 export const find = (selector, from = document) => from.querySelector(selector);

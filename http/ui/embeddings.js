@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The embeddings panel: texts, one per line, and the similarity of each pair.
 import {el, find} from "./dom.js";
 import {formOpen, linesOf} from "./forms.js";

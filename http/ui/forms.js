@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the embeddings and the rerank panel: a bar with a choice of models, a form, one request, its result.
 import {postJson, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";

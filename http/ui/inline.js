@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inline markdown as DOM nodes: code, strong, emphasis, strikethrough, links. Links lead to http, https and mailto
 // only. An image becomes a link, so that the page fetches nothing because a model wrote it.
 import {el} from "./dom.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The live panel: reads /metrics once per second (every four seconds while the page is hidden), also while another panel
 // is shown, and draws charts of one model.
 import {sentenceOf} from "./api.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Markdown blocks as DOM nodes: headings, lists, quotes, tables, code, rules, paragraphs. Other text stays as
 // written; HTML in the text is text.
 import {codeBlock} from "./code.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses Prometheus text: the numbers of one model in /metrics, and differences between two readings.
 import {getText} from "./api.js";
 

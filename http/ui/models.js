@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The models panel: the served models and their planned memory, from /v1/models and /metrics.
 import {sentenceOf} from "./api.js";
 import {bytes, el, find} from "./dom.js";

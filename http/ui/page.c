@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GET / and /ui/NAME: the web page, whose files are compiled into the program. The files need no
 // key and contain nothing about this server: the page asks the user for the key and calls the API
 // like any client. The browser caches the files and revalidates them by ETag. On the h2o thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rerank panel: a query and documents, sorted by relevance, with bars.
 import {el, find} from "./dom.js";
 import {formOpen, linesOf} from "./forms.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings of a conversation: system prompt, sampling, tools, form of the answer; and the request body made
 // from them. An empty field is not sent, so the server's default applies.
 import {el, find} from "./dom.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversations and preferences in this browser (localStorage). Each conversation has its own entry, so tabs do not
 // overwrite each other's. Everything that is read is checked, because another program or an older page may have written
 // it. The API key is never stored here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token probabilities of an answer: each token is a button, tinted by its probability; the selected one shows the
 // alternatives. Arrow keys move from token to token.
 import {el} from "./dom.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of a conversation as elements: markdown, reasoning, tool calls with a form for their results, speed,
 // and buttons.
 import {codeBlock} from "./code.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last request of a panel and its answer, as sent, and the same call as curl, Python and JavaScript. The key is
 // never shown: the code reads it from the environment.
 import {codeBlock} from "./code.js";

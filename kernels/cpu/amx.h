@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AMX tiles, for the files of the AMX level only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention over bf16 keys and values with AMX tiles; the float32 keys and values of a ragged row
 // are rounded. As in attn.inc, tiles of 64 keys ascend, parts have ATTN_PART_TOKENS keys, and each
 // query is computed independently.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definition of int8 products on the cpu device, shared by the packing of weights, all ISA
 // levels and the reference. Rows of K elements, of weights and of activations, are padded with
 // zeros to blocks of 64. Each block is rotated by a Walsh-Hadamard transform: x' = H D x, where H

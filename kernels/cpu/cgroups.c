@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory and cores that the control groups of this process leave; see cgroups.h. Reads versions 1
 // and 2, from the process's group up to the root of the mount. Any thread may call it, at startup.
 #include "kernels/cpu/cgroups.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits of this process's control groups (version 2, and version 1 if it is mounted),
 // including those of parent groups. Called by the thread that opens the device.
 #pragma once

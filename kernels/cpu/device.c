@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cpu device: opening, streams, their scratch memory and the device slot. The asynchronous part
 // of the contract is simple here: an op is done when it returns, and wait() never blocks. Ops are
 // in op_*.c.

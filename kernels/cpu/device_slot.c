@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device slot; see device_slot.h. The age of a user is the number of releases since its last
 // one, or since it joined. All ages differ, so with k users that have work, a user that reaches
 // age k is next: no age exceeds k.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device slot: streams that share a resource (the threads of a CPU device) run steps one at a
 // time; the stream that holds the slot runs, and of those that wait the one whose last step is
 // longest ago is next. A stream that announced another step is overdue when each of the k streams

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to the cpu device: the device, a stream with its scratch memory, and the table of kernels
 // that each ISA level fills. Tests and benchmarks call cpu_device_open to force an ISA level; all
 // other code uses kernels/device.h.

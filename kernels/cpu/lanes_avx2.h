@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sixteen floats at once, on AVX2 with FMA and F16C; see lanes_avx512.h.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sixteen floats at once, on AVX-512 (F, BW, DQ, VL, VNNI). The three lanes_*.h files define the
 // same functions; the .inc files use them and are compiled once with each. No state.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sixteen floats at once, in plain C; see lanes_avx512.h. lanes_fma rounds twice here.
 #pragma once
 

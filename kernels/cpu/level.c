@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the ISA level at startup: the best level that the processor has and whose products and
 // attention agree with sums in double, so that a faulty or forbidden instruction only costs speed.
 // Runs once, on the thread that opens the device, before the device's threads start, because they

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The AMX level: the AVX-512 kernels, but tiles for products of bf16 and int8 (attention over bf16
 // is in attn_amx.c). Compiled with the flags of the ISA level; runs only if cpu_isa_find allowed
 // it.

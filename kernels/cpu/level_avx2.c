@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels in AVX2, FMA and F16C. This file and what it includes are compiled with the flags of
 // the ISA level (CMakeLists.txt); its kernels run only after cpu_isa_find has checked the
 // processor.

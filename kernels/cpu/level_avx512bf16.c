@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The AVX512-BF16 level: the AVX-512 kernels, but bf16 pair instructions for bf16 products and for
 // attention over bf16 (vdpbf16ps: two multiply-adds per float32 lane). Activations are rounded to
 // bf16, as on the AMX level. Compiled with the flags of the ISA level; runs only if cpu_isa_find

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports which ISA levels the processor has according to CPUID, and whether the kernel permits
 // AMX. A separate file, because tests link emulated instructions instead (tests/kernels/tiles.c).
 #include "kernels/cpu/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of the cpu device: large pieces are mapped with huge pages advised, small ones are on the
 // heap, where a sanitizer knows their ends. Free memory is the system's, limited by the control
 // groups of this process. Called by the loading thread.

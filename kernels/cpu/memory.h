@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of the cpu device; see memory.c. Memory is zeroed and 256-byte aligned.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // attn: the threads take items of the step's plan (kernels/attn_plan.h). One thread computes an
 // item, and parts are merged in order, so bits do not depend on which thread computes what.
 #include "kernels/cpu/internal.h"

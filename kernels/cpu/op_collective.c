@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives between ranks that are threads of this process; each rank has a device and a stream.
 // A rank stores its arguments in `comm.args` and waits until all ranks have done so. Then each rank
 // reads what it needs from all of them, on its threads, and waits for the others again; after that

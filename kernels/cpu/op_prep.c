@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prep: applies the changes in the step record to the state of the slots, then expands rows to
 // per-token arrays. Integers only, on the calling thread.
 #include "kernels/cpu/internal.h"

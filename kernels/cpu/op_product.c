@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gemm: cuts the rows into pieces that fit the stream's panel, packs their activations if the ISA
 // level needs that (tiles, bytes), and distributes slabs of 32 output columns over the threads.
 #include "kernels/cpu/internal.h"

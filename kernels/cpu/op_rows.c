@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops whose rows are independent: rows are cut into chunks that are large enough to be worth a
 // thread, and the ISA level's kernel runs on each chunk. A step of one chunk runs on the calling
 // thread.

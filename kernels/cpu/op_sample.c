@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sample: each row is a chunk; the ISA level's sampler computes it with the scratch memory of its
 // thread.
 #include "kernels/cpu/internal.h"

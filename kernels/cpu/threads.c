@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of a CPU device; see threads.h. There is no barrier: the caller waits for the chunks
 // of its job, not for threads. ticket.h describes how threads take chunks.
 #include "kernels/cpu/threads.h"

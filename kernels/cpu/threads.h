@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of a CPU device. threads_run cuts a job into chunks; the calling thread and the
 // workers take chunks from one shared counter, so a worker that the operating system has
 // descheduled takes none and delays no other thread. After a job workers spin for tens of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protocol by which threads share the chunks of a job, as single steps: threads.c uses them,
 // and tests/kernels/test_ticket.c runs them in every order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of the cpu device: packed once at load, in parallel, by the loading thread and the
 // device's threads. The caller owns the memory; this file keeps no state.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops between two products: SwiGLU, the activations of encoders, and the gather of the rows
 // that go to the head. All are bound by memory; 8 elements per thread.
 #include "kernels/cuda/lane.h"

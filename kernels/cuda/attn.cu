@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the attention kernel of a call; also the plain kernel for float32 (and for a KV type
 // other than the activation type).
 #include "kernels/cuda/attn.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attention kernel on tensor cores, for prefill and decode: in blocks of four warps the queries
 // of prefill rows share the tiles of keys and values; blocks of one warp serve decode rows. Tiles
 // and addresses are in attn_tile.h, the arithmetic in attn_math.h, its order in attn_walk.h, parts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention for the head dim 256: four instances of attn.h (two types; four warps and one warp).
 #include "kernels/cuda/attn.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention for the head dim 96: six instances of attn.h (two types; four warps, in two sizes for
 // cards with much or little shared memory, and one warp).
 #include "kernels/cuda/attn.h"

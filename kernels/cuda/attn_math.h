@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of attention on tensor cores: tiles of 64 keys for 16 packed query rows (query
 // token x head of one KV head), of which a warp has one or two. Softmax is in base 2; P is rounded
 // to the activation type for P V, while the sum uses it unrounded.

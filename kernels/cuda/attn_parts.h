@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of a row that are separate items: each stores its state in global memory, and the warp that
 // finishes last merges all of them in order. So no second launch is needed, and rows that are not
 // cut into parts cost nothing.

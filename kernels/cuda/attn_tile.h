@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared memory of the attention kernels: tiles of queries, keys and values, in panels of 64
 // elements (128 bytes a row) whose 16-byte chunks are swizzled by row, so that neither ldmatrix nor
 // copies have bank conflicts. Only this file computes addresses and swizzle: eight neighbouring

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk of a warp's queries over the keys of an item: tile by tile within a part, and part by
 // part with the state of earlier parts folded in.
 #pragma once

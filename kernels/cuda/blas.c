@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of --no-exact: by cuBLASLt, or by weft's kernels if they are faster. A plan holds
 // everything about a product's shape and is made once: descriptor, layouts and the algorithm
 // (chosen in blas_tune.c).

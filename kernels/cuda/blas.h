@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by blas.c (plans and calls), blas_tune.c (choice of algorithm) and blas_cache.c (file of
 // choices). Everything belongs to one stream and is used by its engine thread; only the list of
 // weights belongs to the device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file of choices: a head that names card, driver and library, then one record per choice. A
 // damaged or foreign file is reported once and rebuilt from its valid records. A writer first
 // merges what others have added, writes a new file and renames it, so that no reader sees an

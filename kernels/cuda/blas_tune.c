@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses how a product is computed: by one of cuBLASLt's algorithms or one of weft's kernels. When
 // a model starts, the heuristic's candidates and weft's kernels are timed once for each bucket of
 // row counts, as a step runs them: TUNE_RUNS products recorded as a graph, rotating over the loaded

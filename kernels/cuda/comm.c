@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators: the ranks of a model, each with its GPU, joined by NCCL. In exact mode the partial
 // sums of all ranks are gathered and each rank adds them in the order of the ranks; NCCL's own sums
 // depend on the number of elements and are used only with --no-exact.

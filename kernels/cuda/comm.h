@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The communicator of the ranks' streams (comm.c, with NCCL) and the kernels that its collectives
 // need in addition (ranks.cu).
 #pragma once

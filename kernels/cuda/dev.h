@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only header from which kernels use features of the GPU: every PTX instruction that weft uses
 // is one function here or in dev_math.h. nvcc compiles the PTX; the host compiler uses functions of
 // the same names (dev_host.h), so that .cu files contain no conditional code.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dev.h for the host compiler: types, qualifiers and launches as CUDA C++ has them, and in
 // namespace `simt` the functions that run a kernel. They are declared here and implemented by the
 // emulator in tests/simt: each CUDA thread is a fiber, one block runs at a time on the calling OS

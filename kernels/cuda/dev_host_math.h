@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of dev_math.h for the host compiler. Included by dev_host.h only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of dev.h for the host compiler: barriers, copies, matrix instructions, shuffles and
 // vector accesses. Each passes its call site to the emulator, so that reports name the kernel's
 // line. Included by dev_host.h only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scalar functions of dev.h: approximations, integer operations, conversions and atomics.
 // Included by dev.h for nvcc only; dev_host_math.h has the versions for the host compiler.
 #pragma once

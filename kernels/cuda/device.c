@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The function table of the cuda device and, compiled with the emulator, of the simt device:
 // opening, memory, streams, waiting and graphs. Kernels are in the .cu files; this file contains
 // no arithmetic.

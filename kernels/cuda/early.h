@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launch and start of a step's kernels: a kernel may start before the previous one has ended, and
 // may prefetch weights of the next product (decision 0049).
 #pragma once

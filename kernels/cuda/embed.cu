@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token embedding: one table row per token for decoders; word, position and type rows with
 // LayerNorm for BERT and its relatives.
 #include "kernels/cuda/lane.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the kernel of a product. Exact mode: by the number of rows, one of the two tensor-core
 // kernels, which share one summation order. Else the fastest found at startup (blas_tune.c), or
 // weft's kernels for products that cuBLASLt does not support. Types that tensor cores do not

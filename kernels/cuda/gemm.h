@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an
 // output element is finished. Both use one summation order (decision 0023): K is cut at multiples
 // of PRODUCT_PART; within a part, slabs ascend; parts are added in index order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product for few tokens: y = x W^T + bias, reading every weight byte once. The parts of K are
 // distributed over warps and added in index order.
 #include "kernels/cuda/gemm.h"

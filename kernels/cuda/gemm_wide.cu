@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product for many tokens: tiles of 128 features x 64 tokens through shared memory, with the
 // summation order of gemm_small. Also the plain product, for float32 and for mixed types.
 #include "kernels/cuda/gemm.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to the cuda device: the device, the stream with its workspaces, and the check of a
 // launch. Included by C and by .cu files (as C++).
 //

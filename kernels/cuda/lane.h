@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small device functions that all kernels use: element types, eight elements at a time, sums over a
 // warp or a block in a fixed order, and Philox. No kernels here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads weights from files to the device: pieces of at most STAGING_BYTES go through two pinned
 // buffers (one is filled while the other is copied) and are converted on the device. Files are read
 // with O_DIRECT if possible; if the file system refuses it, or there is no file, bytes are read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening NCCL; see nccl.h.
 #include "kernels/cuda/nccl.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of NCCL that the cuda device uses. It is declared here from its public documentation, so
 // that a build needs neither NCCL's header nor the library; the library is opened at run time, only
 // if ranks share a model.

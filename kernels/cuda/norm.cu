@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RMSNorm and LayerNorm, each preceded by the residual add. The split of a row over threads depends
 // only on its width, so a row's bits do not depend on the batch.
 #include "kernels/cuda/lane.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pooling: one float32 vector per sequence from its hidden states, normalised if requested. One
 // thread computes each output element as a sum over tokens in ascending order, whatever the batch.
 #include "kernels/cuda/lane.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prep: expands the step record to per-token arrays, and copies the state of new sequences to their
 // slots. Also the signal kernel, which reports a stream's progress to the host.
 #include "kernels/cuda/lane.h"

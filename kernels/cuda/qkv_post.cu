@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // After the fused q, k, v product: RMS norm of q and k heads if the model has it, rotary embedding,
 // and the write of k and v to the KV blocks.
 #include "kernels/cuda/lane.h"

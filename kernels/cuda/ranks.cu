@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The work of collectives that remains on each rank after NCCL has transferred the data (comm.c):
 // sums in the order of the ranks, and columns copied to their places.
 #include "kernels/cuda/comm.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sampling without sorting: bias, bans, mask and penalties in one pass over the logits; greedy rows
 // are decided there; the others are drawn by Gumbel noise over the tokens at or above the threshold
 // that sample_select.cu found. A row is cut into chunks of SAMPLE_CHUNK logits whatever the batch.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the sampling kernels: their arguments, the Gumbel noise of a token, and the best of a
 // block.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threshold of top-k and top-p by radix select: three passes over the row for each of the two,
 // with histograms of counts or of probability mass. Mass is summed as integers, so atomics in any
 // order give the same bits.

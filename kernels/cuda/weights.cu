@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes rows of checkpoint tensors to rows of a weight, on the device: converted, quantised,
 // padded with zeros to whole vectors; or random numbers if there is no checkpoint.
 #include "kernels/cuda/lane.h"

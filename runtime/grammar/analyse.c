@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of expressions: least solutions over all expressions together, and cycles of rules.
 // All of it runs in linear time and without recursion, because clients send the grammars.
 #include "runtime/grammar/internal.h"

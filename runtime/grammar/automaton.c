@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Items, states and transitions. See automaton.h.
 #include "runtime/grammar/automaton.h"
 

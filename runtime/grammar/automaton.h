@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The automaton of a grammar over byte classes, built lazily as it is walked.
 //
 // An item is an expression and the item that follows it. Items form lists that share their tails,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expressions of a builder: created bottom up, simplified if that is cheap, interned.
 #include "runtime/grammar/internal.h"
 

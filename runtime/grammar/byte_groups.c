@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of byte groups. See byte_groups.h.
 #include "runtime/grammar/byte_groups.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte groups: a fixed partition of the 256 byte values into ranges that grammars mostly treat
 // alike, such as the lower-case letters.
 //

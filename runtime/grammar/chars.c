@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Code points as UTF-8, and lists of strings: both become trees of bytes that share equal parts.
 #include "runtime/grammar/internal.h"
 #include "runtime/grammar/ranges.h"

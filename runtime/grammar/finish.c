@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles a builder's expression to a grammar: removes expressions that can never match, rewrites
 // repeats whose body can be empty so that each repetition consumes a byte, refuses left recursion,
 // and groups bytes that no set distinguishes into classes.

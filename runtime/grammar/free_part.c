@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Free parts: any text up to the first of several markers. One automaton (Aho and Corasick) finds
 // all markers together, and each of its nodes becomes a rule. Nodes are prefixes of markers, in two
 // tries: one of all markers, used after nothing but blanks, and one of the markers that count

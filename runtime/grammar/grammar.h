@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled grammars: the set of byte strings that a constrained answer may be.
 //
 // A builder creates expressions, which are numbered and hash-consed: equal expressions have equal

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hash tables with open addressing for values of one size. See intern.h.
 #include "runtime/grammar/intern.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interned values of one size: equal values have the same number. Builders grow such a table,
 // automata give it fixed memory. A table belongs to one thread.
 #pragma once

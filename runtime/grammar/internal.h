@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private header of the grammar module: expression nodes, the builder, the compiled tables.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes one mask: allows entire kinds of tokens if plain characters stay inside the grammar, and
 // walks the tries for the others. The cache stores a mask as the kinds and a list of the other ids,
 // or as words.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes the token mask of an automaton state by a walk over the vocabulary's tries, and caches
 // it.
 // Used by the thread that uses the mask cache: see matcher.h.

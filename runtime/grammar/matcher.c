@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mask caches and their matchers. See matcher.h.
 #include "runtime/grammar/mask.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The position of a sequence in its grammar, and the tokens that may follow.
 //
 // A mask cache belongs to one grammar and one vocabulary. It contains the automaton as far as it

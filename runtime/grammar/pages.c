@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables in mapped pages: malloc would return used memory, which then must be cleared completely.
 // See pages.h.
 #include "runtime/grammar/pages.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large tables that are initially zero and use memory only for the pages that are touched.
 #pragma once
 

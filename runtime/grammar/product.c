@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Intersection and difference of two regular expressions: walks their automata in parallel, removes
 // pairs of states that lead nowhere, and creates a rule for each remaining pair.
 #include "runtime/grammar/automaton.h"

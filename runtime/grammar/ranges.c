@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorting, joining and inverting lists of code points.
 #include "runtime/grammar/ranges.h"
 

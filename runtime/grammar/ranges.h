@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of code point ranges. An ordered list is sorted, without overlapping or adjacent ranges,
 // surrogates or code points above U+10FFFF. Pure functions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches marks byte by byte: those at the beginning of a part in parallel, the others by the
 // algorithm of Knuth, Morris and Pratt. See token_budget.h.
 #include "runtime/grammar/token_budget.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits the number of tokens an answer may spend on reasoning: counts the tokens between a mark
 // that opens reasoning and the mark that closes it, and names the token that must follow once they
 // are spent. Works on bytes and ids as in vocabulary.h (marks of special tokens contain

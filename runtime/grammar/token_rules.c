@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Banned sequences are a trie with failure links (Aho and Corasick): a position is the node of the
 // longest prefix of a sequence that the answer ends with. Banned sequences of one id are removed
 // from the allowed ids instead. See token_rules.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules for single tokens that apply in addition to a grammar or without one: which ids are allowed
 // at all, sequences of ids that are banned, and the budget for reasoning (token_budget.h). Created
 // once per request, then immutable, reference-counted and readable by any thread. The caller stores

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts the tokens of a model into tries. See walk.h.
 #include "runtime/grammar/walk.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokens of one model as bytes, arranged so that one walk finds all tokens that a grammar
 // allows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private header of vocabularies: tries in the order in which masks walk them.
 //
 // Tokens are divided into kinds. A plain token consists of characters that a JSON string contains

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of architectures; see arch.h. To add one: docs/ADDING_A_MODEL.md.
 #include "runtime/model/arch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of architectures: published name -> flags, tensor names, defaults. A new architecture
 // of a known kind is a new row. config.c and weights.c use the flags; the forward passes only look
 // at the configuration and at which weights exist. Constant data.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offsets of a batch's sections; see batch.h. Pure functions.
 #include "runtime/model/batch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only type between scheduler and model: one ragged batch of fixed capacity, without pointers,
 // so that it can be dumped and replayed. The scheduler fills it with integers; model_launch turns
 // it into the device's step record. Sections lie after the header at offsets fixed by the limits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads config.json and checks each number before it is used. The other files of the folder are
 // read in config_folder.c, rope settings in config_rope.c. Loading thread only.
 #include "runtime/model/config.h"

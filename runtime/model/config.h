@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checked contents of config.json and the other JSON files of a model folder. Weights are not
 // opened here. Loading thread only; the struct holds no memory that must be freed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings that other files of a model folder add to config.json: modules.json and the pooling
 // of sentence-transformers, end ids and sampling defaults of generation_config.json, and the signs
 // by which a yes/no reranker is recognised. Loading thread only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rotary part of config.json, in both forms that exist: "rope_scaling" next to "rope_theta",
 // and "rope_parameters" that contains both. Loading thread only; rope.c computes the tables.
 #include "runtime/model/config.h"

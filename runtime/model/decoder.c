@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. The weights that exist
 // determine which optional ops a layer has. Keys and values are stored in the KV blocks. Engine
 // thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts quantised blocks to float32, and reads rows of tensors; see dequantise.h.
 #include "runtime/model/dequantise.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts elements of a tensor to float32, whatever its type: plain floats, the quantised block
 // formats of GGUF, and rows that a file stores in another order than the model. The arithmetic of
 // each format is exact except for the float32 operations that its definition names. Loading thread

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c. Rows are packed without padding;
 // keys and values are read from the activations of the same step. Engine thread.
 #include "runtime/model/internal.h"

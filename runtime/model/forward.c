@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forward pass: lists of ops, executed by one function that stops at the first error. decoder.c
 // and encoder.c contain the lists: the ops before the layers, one layer, and the ops after them for
 // each kind of model. This file executes them and has the ops that both use. Engine thread;

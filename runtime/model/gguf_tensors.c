@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Translates names, shapes and types of a GGUF file's tensors to those of a folder; see
 // gguf_tensors.h.
 #include "runtime/model/gguf_tensors.h"

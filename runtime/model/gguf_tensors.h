@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tensors of a GGUF file under the names that a Hugging Face folder of the model uses, so that
 // the lists of weights need not know the source. Loading thread only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several ranks that share one model. Each rank has a thread, which waits for the next job,
 // executes it on the rank's model and signals completion. A job is a launch, a sampling or, during
 // model_open, the recording of graphs; the engine's thread posts it and sleeps until all ranks are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranks that share a model, each with a thread. Each call of model.h for a step is executed by
 // all ranks: with the same batch and masks, and with results that must be equal. Private to
 // runtime/model. The engine's thread posts a job and waits for all ranks, but not longer than a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to runtime/model: the parts of a plan, the layout of a model's memory, the op lists of
 // the forward pass, and the open model, which belongs to the engine thread once it is open.
 #pragma once

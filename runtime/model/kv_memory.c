@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocates the memory of KV blocks; see kv_memory.h.
 #include "runtime/model/kv_memory.h"
 

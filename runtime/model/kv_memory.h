@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of a model's KV blocks, one allocation on the device. Opened by the loading thread,
 // then read by the engine thread; owns the device memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offsets of all arrays in a model's memory. The printed plan and the allocations use the same
 // sizes. Pure functions.
 #include "runtime/model/internal.h"

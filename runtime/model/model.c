@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One step: launch, sample, collect. Engine thread, or a rank's thread for rank_*. Only
 // model_collect and model_logits wait; the caller respects steps_in_flight.
 #include "runtime/model/group.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model: weights on a device, loaded from a Hugging Face folder or a GGUF file, that turn a batch
 // into tokens, vectors or scores. A plan allocates no device memory, so all models of a process are
 // planned, printed and checked before anything is allocated. After model_open a model belongs to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // model_open and model_close: memory of the planned sizes, weights, tables, graphs. Loading thread;
 // afterwards the model belongs to its engine's thread.
 #include "runtime/model/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // model_plan: the facts of a model and the memory that it will need, computed before anything large
 // is allocated. Loading thread.
 #include "base/log.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary frequencies: each scaling modifies theta^(-2i/dim). Pure functions; see rope.h.
 #include "runtime/model/rope.h"
 

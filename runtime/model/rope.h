@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary tables for all kinds of scaling: one frequency per pair of columns, and one factor on cos
 // and sin. Pure functions in double; the table is rounded to f32 once.
 #pragma once

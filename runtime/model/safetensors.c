@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses safetensors files; see safetensors.h. Every number of the header is checked against the
 // file. Loading thread only.
 #include "runtime/model/safetensors.h"

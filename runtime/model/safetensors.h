@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The safetensors format: 8 bytes of header length, a JSON header, then the bytes of all tensors
 // without gaps. tensors.h opens the files of a checkpoint. Loading thread only.
 #pragma once

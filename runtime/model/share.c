@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes the sizes of one rank's part; see share.h.
 #include "runtime/model/share.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a model that one of several ranks holds if the tensors are split (tensor parallel),
 // and the resulting sizes. Plan, layout, weights and forward passes take heads, columns and
 // vocabulary rows only from here. Pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a batch into the device's step record: rows get their position in the step, block ids
 // become offsets, rows with results get an index. Engine thread, or a rank's; the record is
 // host-visible memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens the files of a checkpoint, safetensors or GGUF, and finds tensors by name; see tensors.h. A
 // set owns its mappings, descriptors and an arena with names and tensor records. Loading thread
 // only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tensors of a checkpoint, mapped read-only: one or several safetensors files of a folder, or a
 // GGUF file, whose tensors get the names that such a folder uses (gguf_tensors.h). Every number of
 // a header is checked against the file before a tensor can be found, so the bytes of a found tensor

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first steps of a model on a device that loads code at its first use and has several
 // algorithms for a product: all row counts that matter, and complete steps, run before a graph is
 // recorded or a request arrives. Loading thread, or the thread of the rank.

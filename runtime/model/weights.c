@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From tensor names to packed weights: weight_list_make builds a list of entries from the
 // architecture's names; weights_load.c loads them. Loading thread only.
 #include "runtime/model/weights.h"

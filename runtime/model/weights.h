@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The weights of a model: a list of them, each with its source in the checkpoint (or random
 // numbers) and its bytes on the device, and their loading. Loading thread only; afterwards they are
 // read-only. The caller of weights_load owns the device memory.

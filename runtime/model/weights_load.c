@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the listed weights onto a device: mapped tensors, random or constant values without a
 // checkpoint, and the computed row of a yes/no reranker's head. Loading thread only.
 #include "runtime/model/weights.h"

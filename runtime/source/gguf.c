@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the head of a GGUF file: magic, version, counts, keys with values, tensors. The tensors'
 // bytes follow, each at a multiple of the alignment. Loading thread only; see gguf.h.
 #include "runtime/source/gguf.h"

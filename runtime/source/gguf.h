@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The container format GGUF: keys with values, and tensors with names, shapes, types and offsets.
 // Every number is checked against the file before anything can be found, so the bytes of a value
 // and of a tensor lie inside the file. gguf_config.c and gguf_tokenizer.c know the meaning of keys;

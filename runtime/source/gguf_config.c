@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the keys of a GGUF file about the model as config.json, generation_config.json and, for
 // embedders, modules.json and the configuration of the pooling. All keys are checked here, so that
 // an error names a key and not a field that the file does not have. Loading thread only.

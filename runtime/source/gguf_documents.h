@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the contents of a GGUF file's keys in the form of the files of a Hugging Face folder.
 // Included only by files of this folder and their tests. Loading thread only.
 #pragma once

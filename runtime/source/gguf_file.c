@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list of open GGUF files; see gguf_file.h. A lock protects the list and the numbers of users;
 // the contents of an entry do not change while it has users.
 #include "runtime/source/gguf_file.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Open GGUF files. A file is mapped and its header parsed when its first user opens it; users of
 // the same path share both until the last one closes it. Any thread.
 #pragma once

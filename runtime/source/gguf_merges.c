@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes the merges of a sentencepiece vocabulary, which has scores but no merges, because a
 // tokenizer.json of its kind lists merges. A hash table of the tokens finds the two parts of each.
 // Loading thread only.

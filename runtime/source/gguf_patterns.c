@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pre-tokenizers by the names that GGUF files use: a file contains only the name; the patterns are
 // those of the tokenizers with these names. Constant data and the functions that write it.
 #include "runtime/source/gguf_documents.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the keys of a GGUF file about the tokenizer as tokenizer.json and tokenizer_config.json:
 // byte-level BPE ("gpt2"), sentencepiece's BPE with scores ("llama") and WordPiece ("bert").
 // Loading thread only.

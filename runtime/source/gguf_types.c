@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The element types of tensors in GGUF files, by their numbers. Constant data.
 #include "runtime/source/gguf.h"
 

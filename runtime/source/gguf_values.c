@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the values of a GGUF file's keys and checks their type and range; see gguf.h. Loading
 // thread only.
 #include "runtime/source/gguf.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps files of a model as read-only memory; see mapping.h. The SIGBUS handler reads the list of
 // mappings on the thread that read a file which has become shorter.
 #include "runtime/source/mapping.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file mapped read-only. Reading a page that no longer exists (the file was truncated, its disk
 // failed) raises SIGBUS. Inside a mapping the process then ends with an error message and exit
 // status 1; elsewhere the previously installed handler runs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads modules.json and other JSON files of a model folder; see modules.h.
 #include "runtime/source/modules.h"
 

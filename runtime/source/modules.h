@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // modules.json of sentence-transformers: the parts of a model, each with a folder. Used to find the
 // weights, the tokenizer and the pooling. Loading thread only.
 #pragma once

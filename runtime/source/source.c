@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads files of a model from a folder or from a GGUF file; see source.h.
 #include "runtime/source/source.h"
 

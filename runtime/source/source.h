@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the files of a model from a Hugging Face folder or from a GGUF file that replaces it:
 // MODEL.gguf/config.json is the content of the file's keys in the form of config.json. Readers of a
 // model name files of a folder and do not know which of the two it is. runtime/model/tensors.h

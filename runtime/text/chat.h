@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat templates: turn the messages of a request into the prompt text.
 //
 // The template language is the subset of Jinja that model folders use, with white space, tojson and

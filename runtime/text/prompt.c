@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Renders a conversation and encodes its segments; see prompt.h.
 #include "runtime/text/prompt.h"
 

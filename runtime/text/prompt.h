@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts a conversation to prompt tokens: chat template and tokenizer in one call, for the server
 // and the command line. Only the template's own markers become special tokens, text of the
 // conversation does not. Any thread; all memory is in the caller's arena.

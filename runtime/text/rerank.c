@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs of rerankers; see rerank.h. Both forms are [head][document][tail], and only the document
 // is truncated.
 #include "runtime/text/rerank.h"

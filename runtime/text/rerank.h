@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The input of a reranker for one (query, document): a text pair of the tokenizer for encoders, or
 // the published yes/no prompt of Qwen3-Reranker. Used by the server and the command line; a prompt
 // is immutable once created, any thread. Special tokens are not recognized in query and document.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A piece of a prompt, passed from the chat template to the tokenizer.
 //
 // A prompt is a list of segments that together are its text, in order. Text from a request is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prompts of embedders; see sentence.h.
 #include "runtime/text/sentence.h"
 

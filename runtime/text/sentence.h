@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prompts of an embedder: named texts that sentence-transformers puts before inputs
 // (config_sentence_transformers.json). The loading thread reads them; afterwards they are constant.
 // Any thread may count their tokens.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text to token ids and back, as the tokenizer.json of a model folder specifies.
 //
 // A tokenizer is immutable after opening and shared by all threads. Calls allocate scratch memory

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See vocabulary.h. Any thread; the tokenizer is only read.
 #include "runtime/text/vocabulary.h"
 

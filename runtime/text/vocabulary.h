@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates the vocabulary that grammars use (runtime/grammar/vocabulary.h) from a tokenizer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the slices of a piece of work and ends it after a given number. For one piece of work at a
 // time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocations of an arena are aligned, do not overlap and survive until reset; the limit is kept.
 #include "base/arena.h"
 

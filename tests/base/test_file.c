@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files are read completely. Each kind of path that is not a readable file or model folder has its
 // own error sentence.
 #include "base/arena.h"

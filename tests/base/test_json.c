@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON rules of the wire specification: JSONTestSuite (y_ files are accepted, n_ refused, i_
 // either), each line of the rules' table, and numbers that read back to the same bits.
 #include "base/file.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log writes in order and immediately for a command. For a server it writes through the ring: a
 // stalled reader of stderr blocks no caller, dropped lines are counted and reported, and lines are
 // not split. The order of the tests matters: log_start can be called only once.

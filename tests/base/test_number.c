@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // smaller, larger and power_of_two. With NUMBER_OTHER_TYPE (CTest: numbers_of_two_types) this file
 // must not compile: compared with an unsigned number, a negative one would be the larger.
 #include "base/number.h"

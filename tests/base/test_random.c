@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random bytes are returned only once, to any thread.
 #include "base/random.h"
 

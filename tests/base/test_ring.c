@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring without other synchronisation carries entries from one thread to another: all, in order,
 // complete. Also runs under ThreadSanitizer.
 #include "base/ring.h"

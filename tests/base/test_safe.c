@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text for logs and terminals: which characters are escaped, which pass, and that any input gives
 // one printable line of UTF-8.
 #include "base/safe.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work in slices: what is counted, when the pass callback runs, and how unwanted work ends.
 #include "tests/base/counted.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error sentences are cut at character boundaries; the 16-bit conversions are exact for every bit
 // pattern (compared with the compiler's own _Float16 and with plain shifting).
 #include "kernels/dtype.h"

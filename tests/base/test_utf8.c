@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UTF-8 over every character and every sequence of three bytes, compared with a table of encodings;
 // cuts at every offset.
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A waker loses no wake-up: two threads that wake each other a hundred thousand times reach the
 // end, and several raises are one write. Also runs under ThreadSanitizer.
 #include "base/waker.h"

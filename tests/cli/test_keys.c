@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sources of API keys: options, a file, the environment. A key is generated only on a loopback
 // address.
 #include "cli/keys.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Option tables: every row of the real tables accepts its range and refuses values outside it, with
 // the option's name in the sentence; model arguments with options after the folder.
 #include "cli/settings.h"

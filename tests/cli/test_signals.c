@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals of a server in each phase, each test in a process of its own: which signals are reported
 // to main, which end the process, with which exit code and log line.
 #include "cli/signals.h"

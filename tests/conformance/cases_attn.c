@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of qkv_post and attention: paged (causal, windows, groups of heads, blocks of 16 to
 // 64 tokens in any order) and ragged (complete rows), with decode and prefill rows in one step.
 #include "tests/conformance/trial.h"

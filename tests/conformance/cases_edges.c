@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of sample in cases that random rows seldom reach: ties, the first and last token of a
 // vocabulary and of a chunk, logits that are not finite, ids outside the vocabulary, the ends of
 // the list of end ids, and the minimum number of outputs. Each case is one row whose outcome is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of gemm: every dtype of weights at odd shapes, with and without bias and strides, and
 // with more rows than fit a panel. Elements between rows and after the last row are neither read
 // nor written.

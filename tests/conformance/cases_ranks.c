@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectives of 1 to 8 ranks; each rank is a thread with a device and a stream. Counts are odd,
 // ranks are late in round-robin order, and the collectives follow each other without a pause. If
 // the device has graphs, all rounds are then recorded and launched twice, with other numbers.

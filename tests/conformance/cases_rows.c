@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of the ops whose rows are independent: embedding, norms, activations, gather, pool.
 // Each output has one row more than the op writes, which must stay unchanged.
 #include "tests/conformance/trial.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conformance of prep and sample: integers must be equal; a sampled token may differ from the
 // reference's only if the reference reports that another token was within rounding.
 #include "tests/conformance/trial.h"

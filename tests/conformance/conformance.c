@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares every op of every device with the references in double: the cpu device at each ISA level
 // of this processor, and the plugins simt, cuda and ptx.
 //

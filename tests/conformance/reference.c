@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops in double, as short as possible and not optimized; see reference.h.
 #include "kernels/cpu/bytes.h"
 #include "tests/conformance/reference.h"

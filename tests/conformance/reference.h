@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reference implementations of the ops, in double: the specification that tests compare devices
 // with. They take the args of the op with every pointer in host memory, activations of type F32,
 // and weights whose data are row-major floats [n][k] with the values that the device holds

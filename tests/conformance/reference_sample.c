@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sampler in double, by sorting; see reference.h, and kernels/ops.h for the order of the
 // methods.
 #include "tests/conformance/reference.h"

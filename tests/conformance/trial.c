@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The harness of the op tests; see trial.h.
 #include "tests/conformance/trial.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the op tests: a device under test, seeded random numbers, memory that is freed at the
 // end of a case, weights in the device's form and as the reference's floats, and comparison. One
 // thread.

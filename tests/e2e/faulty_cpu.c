@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU device with faults that a test turns on and off by files in the folder WEFT_FAULT_FOLDER.
 // WEFT_STEP_MS sets the deadline of a step and WEFT_START_MS that of a start, in milliseconds.
 // Linked into weft_faulty_cpu with --wrap:

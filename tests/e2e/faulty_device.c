@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libweft_faulty.so: the emulated device (libweft_simt.so in the same folder) with faults that a
 // test turns on and off by files in the folder WEFT_FAULT_FOLDER:
 //   load   the upload of a weight waits until the file is removed

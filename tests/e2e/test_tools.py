@@ -8,7 +8,7 @@ import openai
 
 import caller_model
 import harness
-from harness import KEY, expect, main, user
+from harness import KEY, expect, user
 
 TOOLS = [{"type": "function", "function": {
     "name": "get_weather", "description": "Weather of a city", "parameters": {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Truncated tool arguments: if json_begun accepts a text, it accepts its first half, and
 // json_begun_put completes such a text to a JSON object.
 #include "http/api/answer.h"

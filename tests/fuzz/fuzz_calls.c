@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile tool definitions: the first bytes choose a dialect and the options of the request, the
 // rest is a JSON array of tools, and after a zero byte a regular expression for the text. No input
 // may crash, leak or run without bound. A grammar that compiles is walked.

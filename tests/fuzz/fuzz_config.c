@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libFuzzer: bytes as config.json. Rotary frequencies are computed for accepted decoder
 // configurations.
 #include "base/json.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of origins and values that browsers send: a list is accepted or refused with a sentence,
 // each origin of an accepted list is found, and an answer is always the origin that was sent,
 // unless any is allowed.

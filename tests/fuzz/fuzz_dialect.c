@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile replies: the first bytes choose a dialect, the options of the request and the cuts, the
 // rest is the reply. No input may crash or be buffered beyond the limit. Events are in order,
 // arguments of complete calls are JSON objects, UTF-8 input gives UTF-8 output, and the cuts make

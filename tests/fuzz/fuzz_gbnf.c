@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grammars from clients: for any bytes, gbnf_compile and grammar_finish return a grammar or an
 // error sentence, and the grammar accepts every byte that its masks allow.
 #include "runtime/text/grammar/gbnf.h"

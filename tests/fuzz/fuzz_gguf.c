@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libFuzzer: bytes as a GGUF file. An accepted file is read completely: the blocks of its tensors,
 // and the documents of a model folder that it replaces, such as the tokenizer.
 #include "runtime/model/dequantise.h"

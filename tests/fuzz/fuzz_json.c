@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Request bodies: for any bytes, json_parse returns a value or an error sentence. A value can be
 // written and read back, and is then written identically.
 #include "base/status.h"

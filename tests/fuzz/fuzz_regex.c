@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns from clients: for any bytes, regex_compile returns an expression or an error sentence,
 // and its grammar accepts every byte that its masks allow.
 #include "runtime/grammar/matcher.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libFuzzer: bytes as a safetensors file. Every byte of an accepted tensor is read, so that the
 // sanitizer reports an offset outside the file.
 #include "runtime/model/safetensors.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile JSON schemas: the input is a schema, compiled with small limits in both drafts. No input
 // may crash, leak or run without bound.
 #include "base/json.h"

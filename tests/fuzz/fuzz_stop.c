@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stop strings: the first bytes are strings and cuts, the rest is the text. Output and match are
 // the same however the text is cut.
 #include "http/api/choice.h"

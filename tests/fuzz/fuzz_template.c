@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile chat templates: the input is a template, rendered over a fixed conversation with small
 // limits. Nothing may crash, leak or run without end.
 #include "base/arena.h"

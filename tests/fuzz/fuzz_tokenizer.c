@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tokenizer file and text for it. Input: flags (one byte), the file, a NUL, the text. The tokens
 // of the text are decoded again, in one call and streamed.
 #include "tests/runtime/tokenizer_memory.h"

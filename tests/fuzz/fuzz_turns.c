@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversations of all three APIs: the first byte chooses the API, the rest is the body. A body is
 // refused with a path and a sentence, or every message has a role and a content.
 #include "http/api/conversation.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A walk through a grammar, steered by the fuzzer's bytes: a token that a mask allows is accepted,
 // and each state allows a token or the end, because dead ends are removed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers test_compilers.py, which compares weft with other libraries. Reads one JSON object per
 // line and writes one per line:
 // {"kind": "regex", "source": "a+", "texts": ["aa", "b"], "draw": 3, "seed": 1} becomes

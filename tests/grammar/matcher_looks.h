@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries on a matcher that only tests need. The engine does not use them.
 #pragma once
 

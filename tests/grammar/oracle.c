@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches trees by computing, for each node and start, the set of positions at which a match may
 // end.
 #include "tests/grammar/oracle.h"

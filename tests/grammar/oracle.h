@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference for grammars: expressions as plain trees, matched in the slowest and simplest way.
 // oracle_build writes the same tree as a grammar, so that a test can compare the two.
 #pragma once

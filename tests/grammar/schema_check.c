@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers tools/schema_diff.py, which compares weft with the jsonschema library. A line of stdin is
 // a JSON object with schema, draft (7 or absent) and instances. A line of stdout has status, error,
 // ns (time of the compile) and fits: for each instance, whether the grammar can produce it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See schema_rig.h. Key orders are tried by walking the matcher, so a wrong order ends early.
 #include "tests/grammar/schema_rig.h"
 

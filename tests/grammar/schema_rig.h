@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles a JSON schema and tests which values the grammar can produce. A value is written in
 // JSON's shortest form, with the keys of each object in any order that the grammar accepts.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks lists of schemas, each followed by texts that match it or do not. Include it after
 // cmocka.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile grammars: whatever a client sends, a compile ends within bounded work, memory and stack.
 // Each case runs in a child process, on a thread with the stack size that schema.h requires. The
 // CPU time limit stops a compile that does not end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Free parts: which marker ends a free part and where, compared with a search over all positions;
 // markers that are required, that count only at the beginning, or that are special tokens.
 #include "base/arena.h"

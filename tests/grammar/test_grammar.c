@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grammars compared with the slowest and simplest matcher (oracle.c): random trees, every token of
 // a small vocabulary in every state, intersections and differences of two expressions, limits and
 // errors.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matchers and their caches: every mask bit compared with accepting the token's bytes one by one,
 // small caches that evict states, several vocabularies, ends of answers, bounds of work and memory.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schemas keyword by keyword: texts that can be produced, texts that cannot, and the messages of
 // refusals. The schemas and values are ours; test_schema_suite.c runs those of the JSON Schema
 // project.

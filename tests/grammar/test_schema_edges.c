@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Edge cases of schemas: the last of several, values next to a limit, combinations of two keywords.
 // test_schema.c covers the keywords one by one.
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits and multiples of numbers: every pair of a list of limits, and every step of another list,
 // compared with integer arithmetic in hundredths for numbers of up to two decimal places.
 #include "tests/grammar/schema_rig.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON Schema Test Suite, if the assets are present. In each accepted group every valid
 // instance can be produced and every invalid one cannot. A group that uses only the keywords every
 // schema may use (MAY_USE) must not be refused, except the groups listed here with the reason.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks over the shapes of tokens (runtime/grammar/walk.h): every mask bit compared with accepting
 // the token's bytes, for grammars that distinguish letters at the beginning, in the middle of a
 // token, late, or never.

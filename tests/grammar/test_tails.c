@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tails, the rest of tokens after plain characters (runtime/grammar/mask.c): each state that plain
 // characters lead back to has tails of its own.
 #include "runtime/grammar/mask.h"

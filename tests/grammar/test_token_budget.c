@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The token budget of reasoning: which positions of an answer are inside of reasoning, which tokens
 // are counted, and which token is forced. The expectations were worked out by hand.
 #include <setjmp.h>

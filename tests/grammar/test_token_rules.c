@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token rules compared with a direct implementation: every id of every row, after random answers
 // over few ids, so that the forbidden sequences overlap.
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See api_cases.h.
 #include "api_cases.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of endpoints: definitions of tests, endpoints with minimal bodies, and tables
 // of bodies with one additional field and its result. Single-threaded.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implements the doubles of api_fake.h. Only one exchange exists at a time.
 #include "api_fake.h"
 

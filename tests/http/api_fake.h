@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doubles for the endpoint tests: an exchange that records what is sent, a port that plays scripted
 // events, and a chat template and a tokenizer simple enough to check by eye. Linked in place of the
 // server, the scheduler and runtime/text.
@@ -102,9 +103,9 @@ void fake_special_in_text(void); // accepts special tokens in inputs, until fake
 // Sets the model's dialect and its reasoning parser until fake_end. If special is NULL, no marker
 // is a special token; otherwise FAKE_MARK has this text and is special.
 void fake_dialect(const char *name, const char *reasoning);
-void fake_decodes_none(void); // makes decoding fail: its pattern takes too long; until fake_end
+void fake_decodes_none(void);  // makes decoding fail: its pattern takes too long; until fake_end
 void fake_generic_calls(void); // its template has no tools, until fake_end
-void fake_one_call(void);     // makes the template refuse messages with two calls
+void fake_one_call(void);      // makes the template refuse messages with two calls
 // Sets the dialect with a real tokenizer in place of the double, if the test links one.
 void fake_dialect_of(const struct tokenizer *t, const char *name, const char *reasoning);
 void fake_dialect_special(const char *name, const char *reasoning, const char *special);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chat template of api_fake.h.
 #include "api_fake.h"
 

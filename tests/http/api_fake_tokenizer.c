@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implements the fake tokenizer of api_fake.h. A separate file, so that a test can link the real
 // one.
 #include "api_fake.h"

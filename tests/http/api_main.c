@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main function of programs whose tests are defined with API_TEST (api_cases.h). Constructors
 // add the tests before main runs; single-threaded.
 #include "api_cases.h"

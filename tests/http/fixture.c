@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See fixture.h.
 #include "tests/http/fixture.h"
 

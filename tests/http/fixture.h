@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real server in the test process: real sockets on loopback, test routes, ports driven by hand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implements http_client.h. One thread per client.
 #include "tests/http/http_client.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tiny blocking HTTP/1.1 client for tests: raw sockets without a library, so that a test sees
 // every byte. A read fails after 20 s.
 #pragma once

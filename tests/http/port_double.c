@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implements port_double.h. One mutex per port; events are counted, not stored.
 #include "tests/http/port_double.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A double of the scheduler's side of the port. The test drives its requests from any thread. The
 // scheduler's own tests cover real rings and wakers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tests' routes, in place of http/api/list.c: small handlers that together use every function
 // of exchange.h.
 #include "http/api/endpoints.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The access log line, value by value, as its functions write it: values for each kind of request,
 // truncation, omitted members. No server runs; the lines are read from stderr.
 #include "http/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests of agent programs: tools in namespaces, custom tools, tools that only the provider runs,
 // and such items as history on Responses; deferred tools on Messages; no name of a model.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Content blocks of /v1/messages against the doubles of exchange and port: thinking, text and
 // tool_use, combined, as one response and as events; tools and tool_choice as passed to the
 // template.

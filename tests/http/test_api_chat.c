@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/chat/completions against the doubles of exchange and port: event sequences byte for byte,
 // bodies, usage, stop strings, the conversation as passed to the template.
 #include "api_cases.h"

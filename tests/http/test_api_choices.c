@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several choices in one response, log probabilities, and where generated text ends: chat
 // completions against the doubles of exchange and port.
 #include "api_cases.h"

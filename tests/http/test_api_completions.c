@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/completions against the doubles of exchange and port: all forms of prompts, echo, log
 // probabilities in the older format, streams byte for byte.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One response of each dialect through the complete pipeline: tokens of arbitrary bytes through the
 // real detokenizer, the reply reader, stop strings, log probabilities and the writers of chat,
 // Messages and Responses, streamed and not. Text, thoughts and calls do not depend on how the bytes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoding parameters of chat completions and completions: types, ranges, paths in errors, and the
 // values that reach the engine.
 #include "api_cases.h"

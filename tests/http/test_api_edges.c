@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits and rare cases of the endpoints, against the doubles: the last accepted value and the
 // first refused one, each way a request ends and its counter, each refusal of the engine.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/embeddings against the doubles: inputs of all forms, both encodings against bytes computed
 // separately, responses in pieces, truncation, errors with their path.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Failures of generations, against the doubles: a status before the first token, the last event in
 // a stream, in the format of each endpoint; ends by the server; each refusal of the engine.
 #include "api_cases.h"

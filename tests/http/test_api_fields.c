@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each field of the endpoints: wrong type, out of range, null, the neutral value, and the error's
 // status, code and JSON path in `param`.
 #include "api_cases.h"

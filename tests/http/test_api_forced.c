@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forced and strict tool calls: the grammar for each tool_choice, combinations with other fields,
 // refusals with their path. Against the doubles of exchange and port; the grammars passed to the
 // engine are checked byte by byte.

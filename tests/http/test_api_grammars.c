@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cache of compiled grammars, its limits, and requests that wait for the grammar thread:
 // refusals, streams that start meanwhile, compiles that are shared. Against the doubles of exchange
 // and port.

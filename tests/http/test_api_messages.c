@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/messages against the doubles of exchange and port: event sequences byte for byte, stop
 // reasons, usage, roles and blocks as passed to the template, count_tokens.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/models against the doubles of exchange and models: one body for both client families, models
 // that are not served.
 #include "api_cases.h"

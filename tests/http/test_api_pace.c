@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Long responses to slow readers, against the doubles of exchange and port: a stream is written in
 // pieces and waits for send space between them; nothing is lost or changed.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reply reader combined with decoding parameters, chat completions against the doubles of
 // exchange and port: log probabilities, stop strings, limits, continued messages, and that each
 // path frees its memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v1/rerank against the doubles: order, ties, scores, returned documents, both input forms,
 // truncation.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // POST /v1/responses against the doubles of exchange and port: input items converted to the prompt,
 // tools in their flat form, responses with several items, streamed and not, each way a response
 // ends.

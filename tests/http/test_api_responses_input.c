@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests of POST /v1/responses against the doubles of exchange and port: input items converted to
 // the prompt, tools in their flat form, the text format, refusals with their path.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large bodies are prepared in slices: parsing JSON, checking members, copying a conversation. If
 // the client has left, the work ends after the current slice. Slices in templates and tokenizers:
 // tests/runtime/test_slices.c.

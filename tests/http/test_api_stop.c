@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stop strings: the output does not depend on how the stream was split, and equals the result of a
 // plain search in the complete text (leftmost match, then the longer string).
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structured output: the grammar for each field, refusals, sharing of compiled grammars, and
 // clients that leave during a compile. Against the doubles of exchange and port; the grammars
 // passed to the engine are checked byte by byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The field tables match the code that reads the fields: each member that an endpoint reads is in
 // its table, so that it is documented and type-checked; each field that an error recommends is
 // read. The JSON reading functions are wrapped (tests/http/CMakeLists.txt).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thinking options of requests, against the doubles of exchange and port: template variables, the
 // budget passed to the engine, refusals.
 #include "api_cases.h"

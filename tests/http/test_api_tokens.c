@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /tokenize and /detokenize against the doubles of exchange and tokenizer: both forms, the field
 // names of two other servers, refusals.
 #include "api_cases.h"

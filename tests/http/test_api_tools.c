@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tools and reasoning of chat completions, streamed and not, against the doubles of exchange and
 // port: values passed to the template, parsed answers, refusals.
 #include "api_cases.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Headers that carry a key (docs/API.md), case by case; opening fails with a key that no header can
 // carry.
 #include "http/auth.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a request, on the functions themselves: the decoder of chunks with its input split at
 // each position, and malformed heads. No server runs.
 #include "http/framing.h"

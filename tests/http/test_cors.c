@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Origins accepted by --allowed-origins and the pages that they allow.
 #include "http/cors.h"
 

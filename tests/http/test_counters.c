@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values counted for /metrics, on the functions themselves: the bucket of each value, the
 // histograms of a request's times and tokens, and its end. No server runs.
 #include "http/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shutdown of a server: accepted requests are answered, idle connections close, late requests are
 // refused, the deadline ends the rest, and a close without a drain leaks nothing.
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The complete table of errors, written a second time from the contract, compared with both error
 // bodies as parsed JSON.
 #include "http/errors.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of an exchange over real sockets: streams, clients that leave in each state, early ends,
 // stopped readers, long bodies, text workers, pipelining, a thousand streams. Tests wait for states
 // and count events; none asserts a time.

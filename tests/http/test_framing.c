@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a request: errors of libh2o before routing are answered with our JSON, and requests
 // that proxies could read differently are refused.
 #include "http/framing.h"

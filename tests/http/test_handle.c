@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsing of request heads, case by case, and status lines of responses: content types, deadlines,
 // retries, ids, error formats, messages that quote the client's bytes.
 #include "tests/http/fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Health and readiness at their limits: the age of heartbeats of engines and h2o threads, /ready
 // with failed models, and the list of models.
 #include "http/internal.h"

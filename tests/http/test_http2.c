@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP/2 frame by frame over a raw socket: responses, the body limit as JSON, resets and lost
 // connections, the limit of resets (Rapid Reset), slow bodies, GOAWAY at shutdown, and the option.
 #include "tests/http/fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fill in the middle: the marks of published vocabularies are found, and both orders of prompts.
 #include "http/api/infill.h"
 #include "tests/runtime/tokenizer_memory.h"

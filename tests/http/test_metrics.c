@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values on /metrics: each number of a server is set to a known value and read under each of its
 // names. Format of the page: tests/e2e/test_metrics.py.
 #include "http/internal.h"

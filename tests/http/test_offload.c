@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text work that waits: jobs run in the order of their arrival, and a client that leaves, from any
 // position, affects no other job.
 #include "http/internal.h"

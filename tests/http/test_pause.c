@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine is paused for an hour: no request is ended for the time that passed.
 #include "tests/http/fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits on the resources of unknown clients: connections without a request are closed if new ones
 // wait, and the bodies of all open requests share a budget.
 #include "tests/http/fixture.h"

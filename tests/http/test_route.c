@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The router with the real route list: exact paths, aliases, trailing slashes, HEAD, OPTIONS,
 // Allow, path rests, and the error format on unknown paths.
 #include "http/route.h"

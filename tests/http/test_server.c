@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server on loopback, request by request: the order of the checks, headers of each response, both
 // error formats, models, health, metrics, limits of bytes and connections, refusals at startup.
 #include "tests/http/fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Startup of a server: defaults, descriptor limits, addresses, libh2o's configuration; and
 // reloading keys while requests run.
 #include "http/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State of an exchange, on the functions themselves: its send space in each state, its status,
 // output dropped after the client has left. No server runs and nothing is sent.
 #include "http/ids.h"

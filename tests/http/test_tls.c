@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS on loopback with a generated certificate: 1.3 is accepted, 1.1 is not, ALPN offers h2 only if
 // enabled, streams work, a client that leaves an idle stream is detected, and certificates are
 // renewed while the server runs.

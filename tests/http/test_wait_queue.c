@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of a queue, removal from its middle, and the rounds of keys.
 #include "http/wait_queue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scheduling of text workers: slices and their order, without times. Each test lets one body start
 // and waits until the others are at the gate, one after another.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probabilities of sampling and draws of a device; see distribution.h.
 #include "tests/kernels/distribution.h"
 

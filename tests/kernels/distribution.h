@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The distribution of sampled tokens: the probability of each token of a row, computed in double
 // from the definitions of the sampling methods, and the counts of many draws of a device.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws tokens for tools/sampler_diff.py: reads a case per line from stdin and writes its counts as
 // a line to stdout. A case is
 //   draws seed temperature top_p min_p top_k repetition frequency presence

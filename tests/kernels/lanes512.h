@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emulates AVX-512 (F, BW, DQ, VL, VNNI, BF16) by AVX2 halves, so that the ISA levels above AVX2
 // run on any processor. Included before the kernels' files (tests/kernels/CMakeLists.txt) in place
 // of the compiler's intrinsics. Sources: Intel's intrinsics guide, and the Software Developer's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plugin that first offers no device, then a device of another ABI, then one of the right ABI.
 // For tests/kernels/test_device.c.
 #include "kernels/device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attention plan of random steps and limits: every query of every row is computed once for each
 // KV head, over all parts that it sees, and nothing exceeds the planned capacity.
 #include "kernels/attn_plan.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits of control groups, read from artificial hierarchies: version 2 nested, version 1 on a host
 // and in a container that sees only its part, no limits, files that are missing or malformed.
 #include "kernels/cpu/cgroups.h"

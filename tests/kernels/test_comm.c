@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators of the cpu device: opening, aborting, closing, and ranks that do not agree.
 // tests/conformance checks the sums.
 #include "tests/conformance/trial.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device contract on the cpu: facts, need compared with a stream's memory, memory, waiting,
 // missing plugins, the step layout, and that a sampled token does not depend on the batch.
 #include "tests/conformance/trial.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device slot of a CPU device: streams run steps one at a time; each of k streams with work
 // gets at least one of every k + 1 steps, however late its thread returns; no stream waits for one
 // without work. Also run under TSan.

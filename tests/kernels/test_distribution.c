@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares each sampling method with its definition: 100,000 draws with fixed seeds from known
 // distributions, by chi-square. A token that a method excludes must never be drawn.
 #include "tests/kernels/distribution.h"

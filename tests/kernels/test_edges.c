@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Edge cases of the cpu device's kernels, at every ISA level: elements after the last key are never
 // used, values half way between two bfloat16 values are rounded to even, ties among top
 // log-probabilities, and a top_p of nearly 1. Seeds are fixed.

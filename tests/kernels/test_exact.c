@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact mode of the cpu device, at every ISA level: the bits of a row's product do not depend on
 // the number of rows, on the other rows or on the number of threads, and the bits of a query's
 // attention do not depend on how its prompt was cut, on neighbours or on threads. Compared with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every condition under which an op refuses its arguments, each starting from valid arguments, and
 // the ends of every range. Devices call these checks before they access memory.
 #include "kernels/ops.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of a CPU device: every chunk of every job runs exactly once, on a thread number
 // within bounds; the caller sees what chunks write; several callers share the threads; sleeping
 // workers wake. Also run under TSan.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs every interleaving of the steps of kernels/cpu/ticket.h by the caller and two workers, over
 // three jobs of two chunks: each chunk runs once, with the function and the fields of its job, and
 // a job ends only when its chunks have returned. Steps are atomic here; ThreadSanitizer checks the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of the cpu device: rows from several sources, sources at unaligned addresses, every
 // source dtype, random numbers that do not depend on how they are divided, int8 with its scales,
 // and refusals.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emulated AMX tiles; see tiles.h.
 #include "tests/kernels/tiles.h"
 

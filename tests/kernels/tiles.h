@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Emulates AMX tiles in C, so that the AMX level runs on any processor with AVX512-BF16. Included
 // before the kernels' files (tests/kernels/CMakeLists.txt) in place of the compiler's tile
 // intrinsics. Source: Intel's Architecture Instruction Set Extensions reference, chapter on AMX.

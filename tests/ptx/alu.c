@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arithmetic, logic, comparisons and conversions of the interpreter, lane by lane.
 //
 // Operations without .approx are those of IEEE 754 and of C. Approximate operations use C's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds where the lanes of a warp reconverge after a divergent branch: at its nearest
 // post-dominator, the first instruction that is on every path to the end.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps an opcode with its operands to a row of the tables.
 #include "tests/ptx/ops.h"
 #include "tests/ptx/parse.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs pieces of PTX for the interpreter's tests; see harness.h.
 #include "tests/ptx/harness.h"
 

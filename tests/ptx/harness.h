@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs pieces of PTX for the tests of the interpreter: each is the body of a kernel whose result is
 // the word %r1 of each thread.
 #pragma once

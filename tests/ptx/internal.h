@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to the interpreter: decoded instructions, kernels and warps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs each hot kernel on the device ptx, using the rows of gpu_ops, and small complete steps, and
 // prints the counts, one line of JSON each. budgets.py compares them with budgets.txt;
 // bench/gpu_model predicts times from them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The launch of the device ptx. nvcc's host code registers fat binaries and launches kernels
 // through these entry points of the CUDA runtime; here the PTX is extracted from the fat binary,
 // and a launch is pushed to the stand-in runtime's stream as a run of the interpreter. All else is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interface of the device ptx for tests, in addition to the emulator's control
 // (tests/simt/control.h).
 #pragma once

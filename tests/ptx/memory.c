@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads, stores, atomics and asynchronous copies of the interpreter.
 //
 // A global address is a host address; the other spaces begin at 0. Alignment and bounds of each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries of a decoded module: its kernels, their parameters and their counts.
 #include "tests/ptx/internal.h"
 

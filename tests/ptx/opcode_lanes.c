@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows in which lanes interact: flow, exchanges, fragments, products.
 #include "tests/ptx/opcode_rows.h"
 

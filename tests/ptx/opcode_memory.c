@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of memory: loads and stores of each space, vector and type, atomics, asynchronous copies.
 #include "tests/ptx/opcode_rows.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of the table's rows (test_opcodes.c): rows that compute values lane by lane
 // (opcode_values.c), rows in which lanes interact (opcode_lanes.c), and rows that access memory
 // (opcode_memory.c).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows that compute a value per lane: inputs, and the result according to the PTX manual.
 #include "tests/ptx/opcode_rows.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How instructions are implemented: the loop over the active lanes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to the reader of PTX text: operands as written, before the opcode defines their meaning.
 #pragma once
 

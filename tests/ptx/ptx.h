@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An interpreter of PTX, the instructions that nvcc generates for weft's kernels: a text is decoded
 // once, then its kernels run block by block on the host, each warp in lockstep over 32 lanes.
 //

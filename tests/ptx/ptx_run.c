@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one kernel of a PTX text in the interpreter, for programs that compare its results
 // (tools/triton):
 //

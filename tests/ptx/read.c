@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads PTX text: modules, kernels, registers, symbols and labels; decodes each instruction once.
 //
 // Constants and addresses of symbols become registers that all warps share, so that each operand is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records the bytes of global memory that a launch reads through the texture cache (ld.global.nc),
 // and those it writes: a byte in both sets is undefined on a card, because that cache does not see
 // writes.

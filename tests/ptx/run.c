@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a kernel: blocks one after the other, the warps of a block in time slices, the lanes of a
 // warp together.
 //

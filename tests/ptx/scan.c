@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads characters and words of PTX text; see scan.h. A fault sets the position to the end of the
 // text, so that callers may continue.
 #include "tests/ptx/scan.h"

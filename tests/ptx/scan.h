@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to the reader of PTX text: reads characters and words.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared memory of a block: its arrays, the words that wait for a cp.async, and the last uses of
 // each word.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts launches, graph nodes and copied bytes of complete steps, for a model with the attention
 // heads of a large model and small dimensions otherwise. Only the signals run: launches and copies
 // do not depend on results.

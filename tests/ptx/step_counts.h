@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of kernel_counts that counts complete steps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interpreter of PTX on kernels written here: divergence and reconvergence, barriers, shuffles,
 // memory and its faults, copies, fragments, edge values, and counts.
 #include "tests/ptx/harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each row of the table: an opcode, its inputs, and the value according to the PTX manual. Loads,
 // stores and atomics have a row for each space, vector and type. The last test asserts that every
 // row was tested.

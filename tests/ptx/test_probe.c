@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device ptx on the small kernels of tests/simt/probe.cu as nvcc compiles them: which of their
 // faults it detects, its refusals, its counts; and that each of weft's kernels can be decoded.
 #include "tests/ptx/launch.h"

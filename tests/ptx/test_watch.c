@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults that the interpreter detects: uses of shared memory that no barrier orders, arrays and
 // their alignment, poison, launches that a driver refuses, endless loops; and the counts of memory
 // accesses.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instructions in which the 32 lanes of a warp interact: shuffles, votes, matrix fragments and
 // products.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tool for tools/template_diff.py, not a test: renders many templates in one process. Each line
 // of stdin is an object {"source", "variables", "now"}. Each line of stdout has either "text" and
 // "plain" (pairs of start and end, in bytes, of the request's text), or "status" and "error".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See device_wrap.h. Its globals are the state of the one device.
 #include "tests/runtime/device_wrap.h"
 

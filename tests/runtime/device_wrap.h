@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A wrapper of device cpu for tests, which makes the model take the code path of cuda on the CPU.
 // It counts allocated memory and uploads, reports the given number of steps in flight, and records
 // and replays graphs like a GPU: a recorded op keeps its arguments, while the step record that they

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See dialect_rig.h.
 #include "tests/runtime/dialect_rig.h"
 #include "tests/runtime/tokenizer_memory.h"

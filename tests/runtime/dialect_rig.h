@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of dialects: feeds a reply to the reader and joins its events to one line of
 // text.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See dialect_walk.h.
 #include "tests/runtime/dialect_walk.h"
 

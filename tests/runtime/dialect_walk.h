@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of call grammars: random walks through the grammar of a dialect, with a
 // vocabulary of single bytes and the dialect's special tokens, and what the dialect's reader
 // returns for the written answer.

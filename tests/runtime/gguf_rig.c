@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See gguf_rig.h.
 #include "tests/runtime/gguf_rig.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates GGUF files in memory for tests: key by key and tensor by tensor, or from a golden model
 // (golden.h). The writer shares no code with the reader. One thread; every failure ends the test.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See golden.h.
 #include "tests/runtime/golden.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates model folders for tests in a temporary folder, from a golden file (its weights are a
 // hash, see tools/golden.py) or tensor by tensor. One thread; every failure ends the test.
 #pragma once

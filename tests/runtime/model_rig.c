@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See model_rig.h. Block ids run backwards and interleave the rows, so that no code can rely on
 // adjacent blocks of a sequence.
 #include "tests/runtime/model_rig.h"

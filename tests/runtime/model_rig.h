@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drives model.h like the scheduler: sequences get rows and KV blocks, batches are filled by hand,
 // results are collected immediately. One thread; every failure ends the test.
 #pragma once

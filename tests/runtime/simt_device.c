@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See simt_device.h. The control of the emulator is not part of the device interface: its functions
 // are looked up in the device's library. A real GPU has none of them, so nothing is controlled and
 // the emulator's counters stay zero.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device simt (the CUDA sources under the emulator) with switches for tests: exact mode and graphs
 // on or off, counts of replays, and the emulator's counters. One device at a time, one thread. The
 // library is in the folder of the test program. WEFT_TEST_DEVICE=cuda (and

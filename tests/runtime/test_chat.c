@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of the template engine one by one, on small templates: values and operators, white
 // space, scopes, refusals and their messages, limits, and which spans of the prompt count as text
 // of the request. Real templates are in test_chat_assets.c.

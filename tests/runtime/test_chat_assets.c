@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every template of recorded/, and every real chat template of the shared data if present, gives
 // byte for byte the rendering recorded from an independent implementation. Recorded refusals are
 // refused, and the segments of each rendering are its text. Prints the counts.

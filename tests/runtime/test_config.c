@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading of config.json and the files next to it: kinds of models, defaults of each family,
 // windows, end ids, pooling. Refusals are in test_hostile.c.
 #include "base/json.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ranges of all numbers of a model folder, each at its ends and one step beyond, and the
 // default of each missing number, flag or name, compared with tables that are independent of the
 // code.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream of tokens gives the text of the complete sequence, in complete characters only, for each
 // kind of decoder, also if it contains or ends with an incomplete character.
 #include "tests/runtime/tokenizer_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of replies compared with rows written by hand: for each dialect complete calls,
 // several, none, broken ones, calls cut off by the end, and values of all types. Every row is read
 // under all cuts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The token budget of reasoning in every dialect: it is inside of reasoning exactly when the reader
 // of replies is, for any answer, and the tokens that it forces spell the close that the reader
 // finds. Random answers consist of marks, pieces of marks and text.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged calls. A complete call accounts for every byte between its marks: damage is repaired if
 // the call is unambiguous, else the call is not complete. Usage: test_dialect_damage [cases per
 // dialect].

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that may call, but need not: the reader finds the text, reasoning and calls that the
 // grammar allowed, and a function that is not strict may be called the way models call it.
 #include "runtime/text/grammar/source.h"

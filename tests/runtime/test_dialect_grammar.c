@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grammars of calls: random walks through the grammar of each dialect, with and without its special
 // tokens. The dialect's reader reads them as complete calls whose arguments fit the schemas, under
 // any cuts, and the grammar is inside of a call exactly when the reader is.

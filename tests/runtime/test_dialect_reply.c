@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of replies: how much text it holds back, special tokens, hostile input, and that it
 // reads calls written by the descriptions from which grammars are built.
 #include "runtime/text/dialect/row.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How each chat template switches reasoning on and off: the variable that was found, the prompts
 // for on and off, and the levels of effort that it accepts. Also which templates refuse two calls
 // in a message. The templates are those of the shared data, if present, and those of recorded/.

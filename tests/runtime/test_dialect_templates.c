@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dialect of every chat template, and a round trip: an assistant message with reasoning, text
 // and tool calls is rendered by the template and read as the same message, under any cuts. The
 // templates are those of the shared data, if present, and those of recorded/.

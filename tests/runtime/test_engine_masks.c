@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests with grammars through the engine, its mask worker and a model on the device of
 // WEFT_TEST_DEVICE: choices without a grammar next to them keep every token, and each answer is a
 // string of its grammar or a prefix of one, also if sequences are preempted, cancelled or have

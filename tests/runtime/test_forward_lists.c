@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The op lists of the forward passes, walked without a model: no op reads a buffer that was not
 // written, or whose memory another buffer has overwritten (layout.c lets wide buffers share
 // memory), and none overwrites a buffer that was not read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models from GGUF files: for each family the same bits as from a Hugging Face folder with the same
 // weights; quantised blocks compared with the reference library (gguf_vectors.json, written by
 // tools/gguf_vectors.py); ranges of rows and columns; the dtype that is chosen for quantised

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversion of single keys of a GGUF file to the documents of a Hugging Face folder, and the
 // messages that refuse them. Each case is a small file: the keys of a model, with the lines of the
 // case added or replacing them.

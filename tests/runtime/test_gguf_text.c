@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers of GGUF files: small vocabularies of each kind, with ids worked out by hand; chat
 // templates and special tokens. Complete vocabularies are in test_tokenizer, if the shared data are
 // present.

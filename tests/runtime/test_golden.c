@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every family at a tiny shape compared with the results of transformers (tests/golden, written by
 // tools/golden.py). float32: within 1e-4 of the largest magnitude. bfloat16: the relative error
 // against the float32 reference is at most 1.5 times that of transformers' own bfloat16 run.

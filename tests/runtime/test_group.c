@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model split among several ranks, driven through model.h: for any number of ranks the results do
 // not depend on neighbours and are close to those of one rank. A rank that fails, or samples
 // another token, ends the step with one error. Memory is freed. The golden models run with ranks as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Malformed and hostile model folders: each is refused with a status and one sentence, without a
 // crash or a leak (the sanitizer presets run this test as well). A good folder is written, one
 // thing in it is broken, and model_plan_open must refuse it with the message of the case. At the

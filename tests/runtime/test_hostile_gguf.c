@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Malformed and hostile GGUF files: each is refused with a status and exactly one sentence, without
 // a crash or a leak (the sanitizer presets run this test as well). A good file is written and one
 // thing in it is broken; at the end the good file must still open. Also every byte of the header

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real encoder, if present: $WEFT_TEST_MODELS/all-MiniLM-L6-v2 must give the mean-pooled vectors
 // that another server recorded (assets/encoder-expected) to a cosine of 0.9999. The token ids are
 // those of the uncased BERT vocabulary, so that only the model is tested here.

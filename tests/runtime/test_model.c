@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The open model except for its arithmetic (test_golden.c): the plan equals the allocated memory,
 // to the byte; dummy weights; steps in flight and replayed graphs give the tokens of plain steps;
 // masks; encoder rows do not affect each other; old names of norms.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sampling defaults of a plan: their source, and the number of penalty rows that they need.
 #include "runtime/model/model.h"
 #include "tests/runtime/golden.h"

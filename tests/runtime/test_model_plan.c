@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plan, before anything is allocated: capacities and defaults, the bytes of a KV block, the
 // offsets of everything in a model's memory; which options and which tensors are refused.
 #include "base/arena.h"

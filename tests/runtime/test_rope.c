@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary frequencies of every scaling at shapes of published models, compared with those of
 // transformers (tests/golden/rope, written by tools/golden.py), which computes them in float32; and
 // the table.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading of checkpoints: values, shapes and offsets of tensors in one file and in shards, and
 // every single-byte damage of a header (refused or read, without a crash; run under ASan).
 // Individual refusals are in test_hostile.c.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prompts of config_sentence_transformers.json: names, the default, refusals. Their effect on
 // vectors is compared in tests/e2e/test_sentence.py.
 #include "runtime/text/sentence.h"

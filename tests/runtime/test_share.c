@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The share of a split model that one rank holds: the weights of all ranks together are those of
 // the complete model, element by element as the device packs them. A rank reads only its part. A
 // model that cannot be split is refused.

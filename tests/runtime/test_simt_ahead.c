@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running one step ahead on a device that keeps the sampling state, through model.h on the CUDA
 // sources under the emulator, with lazy streams and replayed graphs. The sampled tokens, penalties
 // and random numbers stay on the device and survive preemption. A row that ended takes part in one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact mode of the CUDA sources, under the emulator and through model.h: the logits of a sequence
 // have the same bits alone, among changing neighbours, for every way to cut its tokens into chunks,
 // after its tokens are computed again, and from blocks that another sequence wrote while decoding.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start of a model on the CUDA sources under the emulator, with the stand-in for cuBLASLt: each
 // bucket of rows is tuned once, in graphs, before the first step, and a second start reads all of
 // it from the cache. While a graph is recorded, or in a step that serves requests, no code is

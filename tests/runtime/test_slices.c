@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A large text is prepared in slices: each stage counts its work, stops if the result is no longer
 // wanted, and gives the same tokens and text as without slices.
 #include "runtime/text/prompt.h"

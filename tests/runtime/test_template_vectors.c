@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small templates compared with jinja2: white space around every kind of tag, subscripts, undefined
 // values, keys with NUL. The cases are in template_vectors.json, written by
 // tools/template_vectors.py: [template, text], null if jinja2 fails.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small published-style tokenizer folders in tests/runtime/inputs. Each has a text (text.txt) and,
 // in the first line of expected.txt, its ids as the reference library computes them.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns, normal forms and scripts compared with the reference library: the words of
 // text_vectors.json, written by tools/pattern_diff.py. The vocabulary has one id for each byte, and
 // 256 more for the last byte of a word. Also patterns that must be refused.

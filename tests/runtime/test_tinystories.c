@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trained model (assets/decoder/tinystories-656k) compared with golden.json, from an independent
 // float64 implementation: the top logits and log-probabilities of each prompt, and ten complete
 // greedy continuations. Also exact mode: chunk sizes and neighbours change no bit.

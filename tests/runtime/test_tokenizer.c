@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ids are exact on every vector of recorded/tokenizers.json (small tokenizers of our own,
 // encoded by the reference library) and, if the shared data are present, on every vector of theirs
 // whose vocabulary exists. Prints how many were checked, and which were skipped for lack of a

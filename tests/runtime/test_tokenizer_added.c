@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of added tokens on small vocabularies: flags, words and markers in plain text,
 // segments, normalizers. The expected ids were worked out by hand from the rules.
 #include "runtime/text/tokenizer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files next to tokenizer.json: tokenizer classes that add BOS and EOS, the names of special
 // tokens, the precedence of chat templates, lengths, the folder in which sentence-transformers
 // stores a tokenizer, and folders with only a list of words. The expected ids were worked out by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of single parts on small vocabularies: post-processors for pairs, long and hostile
 // texts, malformed files, and the tokenizer of folders without files. The expected ids were worked
 // out by hand from the rules.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No text is lost because of a missing unknown token: a BPE or a list of words whose unknown token
 // is not in the vocabulary is refused if a text could need it. The reference library (tokenizers)
 // refuses such texts.

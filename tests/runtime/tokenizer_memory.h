@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a tokenizer from texts in memory, with the functions that tokenizer_open uses for a folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tokenizer driven through a pipe by tools/tokenizer_diff.py; not a test itself.
 //
 //  Request: u32 operation, u32 bytes, payload. Operations 0..3 encode with these flags and answer

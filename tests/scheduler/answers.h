@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers of the mask tests: requests with a grammar over the fake model, and a record of their
 // answers. Include after cmocka.h.
 #pragma once

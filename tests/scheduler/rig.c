@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See rig.h.
 #include "tests/scheduler/rig.h"
 

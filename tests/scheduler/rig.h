@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An engine over the fake model for tests. The test's thread runs the engine thread's steps and the
 // h2o thread's port calls.
 #pragma once

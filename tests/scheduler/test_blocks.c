@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KV blocks, the prefix table, the hash and the chunk stores of requests, without an engine: states
 // and counts of blocks, eviction of the oldest, comparison of tokens on a hit, the published vector
 // of SipHash.

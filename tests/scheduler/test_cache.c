@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prefix cache, observed through results and the number of computed tokens: blocks of a result
 // that is not finite are never shared, and a waiting sequence does not repeat its lookups.
 #include <setjmp.h>

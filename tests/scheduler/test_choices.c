@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests with several choices and several prompts over the fake model: each choice has the tokens
 // it would have as a separate request, cancelling a choice ends only that choice, prompts are
 // computed once, and choices that need a penalty row wait for one without delaying others.

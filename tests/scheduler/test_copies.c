@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which copy of a model receives a request: the rule, the table of fingerprints (also while another
 // thread reads it), and both through the ports of several engines.
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays a trace of requests over two copies of a model in simulated time, with the production
 // engines, ports and router over the fake model. The reference is one copy with both caches and
 // twice the speed: two copies cannot find more in their caches. One trace is generated here. The

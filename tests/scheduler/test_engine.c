@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine from submit to finish over the fake model, on one thread: all finish reasons,
 // admission, slow readers, device faults, draining.
 #include <setjmp.h>

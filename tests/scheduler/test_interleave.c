@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explores every interleaving of the engine's and the reader's steps of the port protocol, for a
 // small ring: push, finish, drain, free, refill; pause and free an entry; cancel; sleep and wake on
 // both sides. The steps are the functions of base/ring.h and base/flag.h that production uses. Each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of masks when their work exceeds the limit of a step: keys, requests and rows are
 // served round-robin, a postponed row gets the same token later, and it delays no other row.
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of API keys for masks (scheduler/mask_order.h), with hand-made steps: a key that waited
 // in the previous step keeps its start time, and a key that waited and left does not gain from its
 // absence.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explores every interleaving of the engine and the mask worker around their ring and wakers
 // (scheduler/mask_thread.c): push jobs, post, wait, once more, and end the thread. The steps are
 // the functions of base/ring.h and base/flag.h that production uses, each as one indivisible

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mask worker without an engine and without a thread: the work that the rows of a step share,
 // rows that are postponed or end, evicted caches, references that are released.
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests with a grammar over the fake model: answers match their grammar, masks are made while a
 // step runs, requests without a grammar do not wait for them, and references to grammars are
 // released.

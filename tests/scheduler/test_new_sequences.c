@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data that a step uploads for sequences new on the device: biases, and histories of sequences with
 // penalties, which are limited per step.
 #include <setjmp.h>

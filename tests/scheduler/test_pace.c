@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prefill chunks sized according to the measured time of steps (decision 0013): the rule without an
 // engine, and in an engine whose clock a cost model advances, with 16 clients that send the next
 // prompt after each answer.

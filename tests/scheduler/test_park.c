@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequences of slow readers are parked in favour of waiting ones (decision 0016) and resume later.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Separate parts of the engine: the heap of deadlines, queue keys that share a hash bucket, sizes
 // of event rings, data that a request reports (times, logprobs, owner), counters, finishes of many
 // choices.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows that a plan chooses, observed in the batches that reach the model: decodes first, chunks
 // within the token budget, requests round-robin, packed pooling, shared blocks, and the choice of
 // sequences to preempt.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ports with real threads, for ThreadSanitizer: two h2o threads submit, read (immediately, slowly,
 // or so late that rings fill), cancel, free and refill while the engine runs. All results are
 // compared with those of the same request on its own. A third of the requests have a grammar to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulations of how prompts share steps (decision 0012): whatever arrives, no prompt waits for
 // more than twice the tokens that were due before its end, and a short prompt waits only for short
 // ones.

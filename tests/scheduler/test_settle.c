@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the engine settles one result of a step: the test replaces the model's output before the
 // engine reads it. One step is in flight, so that launch and settle are separate.
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clients of the simulation. They submit, read fast, slowly or not at all, cancel, and compare each
 // token, score and count with those of the same request computed alone.
 #include "tests/sim/sim.h"

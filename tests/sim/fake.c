@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fake model; see fake.h. A step is computed at launch, and its results are returned at
 // collect. With several ranks, each rank is a fake model in the production group; each has its own
 // blocks and reads only those.

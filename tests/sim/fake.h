@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model for tests of the scheduler, linked in place of runtime/model. Its outputs are a pure
 // function of the entire token history, which it reads back through the KV blocks that its rows
 // wrote: a wrong block table, a stale block or a block freed early gives wrong tokens. It also

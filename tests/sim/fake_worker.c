@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mask worker without a thread, linked in place of scheduler/mask_thread.c. Random numbers decide
 // whether it works when jobs are posted or only when the engine waits for them: every order of the
 // two occurs, and a run is reproducible. It also postpones rows without a reason.

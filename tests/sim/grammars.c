@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grammars of the simulation over tokens of one to three letters, and the state of each client's
 // answers in them: matchers that the client owns, in caches that no engine uses.
 #include "tests/grammar/matcher_looks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invariants of the production scheduler after every step, recomputed from its state.
 #include "tests/sim/sim.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeded simulation of the production scheduler with a fake model and a fake clock: arrivals,
 // cancels, shortage of blocks, slow and stopped readers, device faults, logits and blocks that are
 // not finite, n up to 14 (whose ring has no spare entry), zero and one step in flight, prefix cache

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulation around one engine: random numbers, clients and invariants checked after each step.
 #pragma once
 

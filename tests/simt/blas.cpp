@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for cuBLASLt: column-major products by a plain loop with float64 sums, with the bias
 // epilogue. It proves that weft's descriptors, layouts and strides describe the right product; it
 // proves nothing about the library's rounding, limits and speed. Every product is counted, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products by weft's kernels among the candidates timed at startup: the fastest of the library's
 // algorithms and weft's kernels is chosen by the emulator's clock, which the tests set; every
 // choice gives the right product; exact mode times nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixture of test_simt_blas; see blas_tests.h.
 #include "tests/simt/blas_tests.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the files of test_simt_blas: a device with loaded weights of one shape, a product that
 // is run as in a step or as at startup, and the file of tuned products. One thread; fixture_close
 // frees what fixture_open allocated.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks memory accesses: the memory registry, the race detector and the lint. All device and
 // pinned memory has margins and is poisoned with 0xFF (NaN in every float format). Race detector
 // (if kernels are compiled with access hooks): for each two bytes of shared and global memory the

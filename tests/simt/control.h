@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface by which tests control the emulator and read its counts and reports. C, so that
 // cmocka programs can include it.
 #pragma once

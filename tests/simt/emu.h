@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the emulator's files: fibers, the running block, the memory registry and the options.
 // Kernels and tests do not include it. Everything here is guarded by one lock (emu_lock): emulated
 // kernels of all streams and host threads run one after another.

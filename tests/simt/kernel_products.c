@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products and the loading of weights; part of test_kernels.c. Products are compared with plain
 // loops in double and with products of single rows; staging buffers and files that cannot be opened
 // must not change weights.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the files of test_kernels: the device under test, arrays on it, waiting, and the tests
 // of kernel_products.c. One thread; the caller that allocates memory frees it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for NCCL: collectives of ranks that are emulated devices of this process. A call
 // becomes a joint piece of work of its rank's stream (runtime.cpp): a rank has arrived when its
 // stream has reached it, and when all have arrived, the first rank that notices does the work of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The warp-wide instructions: shuffles, ballots, ldmatrix, movmatrix, mma and asynchronous copies.
 // Fragment layouts are those of the PTX manual (mma.m16n8k16). Sums of mma run over k in ascending
 // order in float32; hardware may order and round them differently, so tests do not compare their

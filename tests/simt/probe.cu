@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of probe.h: one small kernel per wrapper of dev.h, and kernels with faults that the
 // emulator must report. Each runs one block of 128 threads if not stated otherwise; none is
 // optimized.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small kernels that exercise each wrapper of dev.h on given input, and kernels with deliberate
 // faults. The same source runs under the emulator and on a GPU (bench/gpu_words.py compares the two
 // results).

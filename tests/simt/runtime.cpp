@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for the CUDA runtime: memory, streams, events, copies and graphs, on the host.
 //
 // A stream is a queue of closures. By default each runs when it is pushed. With the option `lazy`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fibers, barriers, collectives and launches of the emulator. One block runs at a time; its threads
 // are fibers that are switched by a few instructions (below). A fiber runs until a collective or
 // barrier needs another fiber; the last fiber to arrive does the work of a collective for all

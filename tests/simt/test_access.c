@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory accesses of the kernels' warps, counted by the emulator's lint (race build): extra passes
 // over shared memory, and 32-byte sectors of global memory compared with the least that hold the
 // data. The bounds are the current counts; a comment explains those above the minimum. Counts come

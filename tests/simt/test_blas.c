@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products by the stand-in cuBLASLt and by weft's kernels: candidates are timed at startup, once
 // per bucket of rows, as graphs run them, over several weights; nothing is timed later or while
 // recording; the choice is stored in a file and read back; rows that an algorithm refuses use the

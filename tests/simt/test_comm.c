@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Communicators of the cuda device with the emulator's stand-in for NCCL: what is refused, what
 // each mode sends, a rank that is late, and how a fault ends the communicator.
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contracts of the device table that otherwise only a real driver would test, checked under an
 // emulated runtime that is as strict: state that one call leaves for the next (a query that
 // returned "not ready", a refused allocation), memory that is zeroed before others may write it,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the emulator: each wrapper of dev.h returns the value of its definition (computed here
 // in plain loops), correct kernels give no report, each faulty kernel is reported by the mode that
 // can detect it, and the stand-in runtime keeps the order of streams, events and graphs.

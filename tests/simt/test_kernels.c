@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention and products of the cuda or simt device compared with plain loops in double, and the
 // guarantee of exact mode: a row's bits do not depend on the number of rows computed with it, on
 // the chunks a prompt was cut into, or on the kernel that computed it. tests/conformance tests the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device of the cuda table frees everything it allocates: each call of the runtime that can fail
 // is made to fail once over the life of a device; nothing may remain allocated, and the next life
 // must not be affected. Then weights: from files at any offset, random, vectors as one row or one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arguments of a call as a grammar: JSON, one element per parameter, Python literals, objects
 // with bare keys. Excludes texts that the reader would interpret differently. See write.h.
 #include "runtime/text/dialect/write.h"

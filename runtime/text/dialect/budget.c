@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Budget for reasoning; see budget.h. The close of reasoning is forced with the tokens that the
 // tokenizer produces. If the model has begun the close with other tokens, the rest is tokenized
 // separately.

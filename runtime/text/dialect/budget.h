@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates the rule that limits the reasoning of an answer to a number of tokens
 // (runtime/grammar/token_budget.h), with the marks of a dialect.
 #pragma once

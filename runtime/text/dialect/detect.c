@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the row of a template in the table, and converts the row's markers to symbols; see
 // dialect.h. Runs once per model, at load.
 #include "base/status.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tool call and reasoning dialects: how a model writes calls and reasoning into its answer.
 //
 // A dialect is a row of a table, selected once per model by its chat template. The row specifies

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: arguments as nested elements, converted to JSON while they arrive; see read.h. An
 // element that contains elements is an object, or an array if they are called "item" and the schema
 // does not exclude it; all other elements are values (parameters.c).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The grammar of the answer around calls; see grammar.h. The marks that the reader (reply.c)
 // recognizes as the beginning of a call, of reasoning or of a part end free text here as well, so
 // that the grammar is inside of a call exactly when the reader is.

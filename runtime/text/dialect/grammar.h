@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The grammar of an answer in which tool calls may or must occur, as the dialect writes them
 // (dialect.h). reply.h reads every text that it allows as complete calls whose arguments match
 // their schemas.

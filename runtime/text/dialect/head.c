@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: the head of a call (id and name) up to its arguments, and arguments that are JSON;
 // see read.h.
 #include "runtime/text/dialect/read.h"

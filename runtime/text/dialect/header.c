@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: headers that no marker matches, such as "<|channel|>commentary?<|message|>". They
 // are dropped and text follows. A header with a recipient ("to=") is the head of a call in any
 // order of its words, or text if its recipient is no tool; see read.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: arguments as literals that are not JSON, converted to JSON while they arrive:
 // Python's key=value list, and objects with bare keys; see read.h.
 #include "runtime/text/dialect/read.h"

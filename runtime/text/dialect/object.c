@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: calls as an object, {"name": ..., "arguments": ...}, with the keys in any order,
 // "parameters" instead of "arguments", {"type": "function", "function": {...}} around it, or the
 // name as the only key; see read.h.

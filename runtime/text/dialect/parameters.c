@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: arguments as one element per parameter, converted to JSON while they arrive; see
 // read.h. A value is a string or JSON, according to the tool's schema; if the schema is no help, it
 // is JSON if possible.

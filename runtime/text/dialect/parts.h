@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private header of the reply reader (read.h): the states of the parts of a call.
 #pragma once
 

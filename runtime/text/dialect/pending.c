@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reply reader: a call inside of open reasoning; see read.h. It is held: it is reasoning if the
 // reasoning closes later, and a call if the answer ends first and the call is complete. A second
 // reader finds out whether it is a call at all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private header of the reply reader: a state machine that reads symbols (a byte, plus READ_SPECIAL
 // if it belongs to a special token). reply.c handles the text around calls, head.c the names,
 // object.c, parameters.c, elements.c and literal.c the forms of arguments, scan.c JSON, schema.h

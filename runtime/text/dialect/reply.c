@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reply reader, see reply.h: its lifecycle, the events, and the text and reasoning around
 // calls. Symbols are read one by one, so the pieces in which the answer arrives only affect how
 // events are joined.

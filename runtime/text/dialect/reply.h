@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits an answer into text, reasoning and tool calls while it is generated. Runs between the
 // detokenizer and the search for stop strings, for streamed and complete answers alike.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of the table of dialects, defined in table.c and used by the reader (reply.c) and grammar.c.
 #pragma once
 

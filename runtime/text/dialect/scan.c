@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Incremental scanners for JSON values and strings; see scan.h. Strict: the grammar of RFC 8259,
 // with at most JSON_SCAN_DEPTH_MAX levels.
 #include "runtime/text/dialect/scan.h"

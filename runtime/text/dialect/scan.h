@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Incremental scanners: whether bytes are JSON so far, and the contents of a JSON string. Plain
 // values without allocated memory.
 #pragma once

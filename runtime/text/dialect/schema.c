@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types of tool parameters according to their schemas; see schema.h. Follows references inside of
 // the schema and returns "unknown" if the schema does not determine the type.
 #include "runtime/text/dialect/schema.h"

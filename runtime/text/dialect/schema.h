@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types of tool parameters according to the schemas of a request: how the reader interprets a
 // parameter whose text does not show its type, and how the grammar of calls must therefore write
 // it. Pure functions; each looks at a bounded part of the schema and returns "unknown" beyond it.

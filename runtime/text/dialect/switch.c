@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of chat templates; see switch.h. The rows are tried in their order.
 #include "runtime/text/dialect/switch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of a chat template, found at model load by rendering short conversations: how
 // reasoning is switched on and off and its effort is set (with each variable that templates are
 // known to read), and if a message may have several calls.

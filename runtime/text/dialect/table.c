@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of dialects: how each one writes calls and reasoning. The first row whose signs a
 // template contains is its dialect, so rows with more specific signs come first.
 #include "runtime/text/dialect/row.h"

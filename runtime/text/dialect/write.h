@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private header of the grammar of calls: grammar.c writes the answer around calls, arguments.c the
 // arguments of one function.
 #pragma once

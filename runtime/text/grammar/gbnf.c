@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parser of GBNF: one pass that creates expressions while it reads. See gbnf.h.
 #include "runtime/text/grammar/gbnf.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles grammars that clients send: llama.cpp's GBNF, and the common subset of it and the EBNF
 // of xgrammar and vLLM. `name ::= ...` defines a rule, `root` is the start; "text", [a-z] [^"] and
 // . for one character; groups in ( ), | between alternatives, * + ? {m} {m,} {m,n}, # comments. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of JSON's text. See json.h.
 #include "runtime/text/grammar/json.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON texts as grammars, in the shortest form: no blanks between tokens unless requested,
 // characters unescaped unless JSON requires an escape, and one way to write each escape: \" \\ \b
 // \f \n \r \t, other controls \u00xx in lower case. The functions return expressions of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parser of regular expressions: alternatives, sequences, quantifiers, groups. See regex.h.
 #include "runtime/text/grammar/regex_read.h"
 

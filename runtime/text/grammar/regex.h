@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles regular expressions: the syntax and meaning of ECMA-262, plus Python's spellings of the
 // same constructs, as JSON schemas (`pattern`) and clients (`guided_regex`) use them.
 //

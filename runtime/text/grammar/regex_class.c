@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Classes and escapes of regular expressions. See regex.h.
 #include "base/utf8.h"
 #include "runtime/grammar/ranges.h"

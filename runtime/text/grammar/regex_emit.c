@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns parsed regular expressions into expressions of a grammar.
 //
 // ^ and $ depend on their position, so each part has four forms: its left edge is at the start of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private header of the regular expression compiler: the tree that regex.c parses and regex_emit.c
 // turns into expressions. All memory is in the parser's arena.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry of the schema compiler, its tables of sites and sets, and the compilation of a set to
 // text. See schema.h.
 #include "runtime/text/grammar/schema_parts.h"

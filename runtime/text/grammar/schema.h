@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles JSON schemas, draft 2020-12 and draft 7, to the text of every valid instance, with its
 // known keys in schema order and in JSON's shortest form. docs/STRUCTURED_OUTPUT.md lists the
 // supported and refused keywords and how numbers and keys are written.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays: the first items separately, then a repeat; with `contains`, an automaton over positions
 // and counts.
 #include "runtime/text/grammar/schema_parts.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits sets of literals into alternatives: collects the subschemas that apply, and splits at
 // keywords that choose. Alternatives are values whose lists share what was added before a split.
 #include "runtime/text/grammar/schema_parts.h"

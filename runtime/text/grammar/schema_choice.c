@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keywords that choose between subschemas: anyOf, oneOf, if, dependencies, and constants that are
 // arrays or objects.
 #include "runtime/text/grammar/schema_parts.h"

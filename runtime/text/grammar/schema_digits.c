@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Digit automata: whole numbers are compared by length, then digit by digit; fractions digit by
 // digit; multiples track the remainder of the digits read. See schema_digits.h.
 #include "runtime/text/grammar/schema_digits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of decimal numbers as expressions of digits. A magnitude is a number without sign, as text
 // without redundant zeros ("12" and "5" is 12.5), so each number has one representation.
 #pragma once

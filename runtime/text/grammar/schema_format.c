@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // String formats of JSON schema as expressions, each for the complete string, according to its RFC.
 #include "runtime/text/grammar/schema_parts.h"
 

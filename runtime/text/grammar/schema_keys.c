@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of objects as expressions: keys that are not known by name, and regions of keys that match
 // the same patterns.
 #include "runtime/text/grammar/schema_object.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of an object's members: known keys in order, each present or not, then unknown ones. The
 // rest of the members depends on the number of members before, as far as limits and commas require.
 #include "runtime/text/grammar/schema_object.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cache of expressions per compilation; comparisons are cached by the builder.
 #include "runtime/text/grammar/schema_parts.h"
 

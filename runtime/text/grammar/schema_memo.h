@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cache of the schema compiler for expressions that it created.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The negation of a schema: a value violates it if it violates one of its keywords, so each keyword
 // adds options of a choice. Most options are written as schemas. Those that draft 2020-12 cannot
 // express use private keywords that begin with ! and only count in schemas created by the compiler:

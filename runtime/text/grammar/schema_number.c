@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers: bounds, multiples and constants. Restricted numbers are written without an exponent;
 // trailing zeros are allowed if the value stays the same.
 #include "runtime/text/grammar/schema_digits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects: the schema of each key, which unknown keys are allowed, and their values. See
 // schema_members.c for the text.
 #include "runtime/text/grammar/schema_object.h"

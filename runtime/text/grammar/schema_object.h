@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requirements of an alternative for objects, collected from its subschemas.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parameters of a call as one element each: strings are written without quotes, so strings that
 // would be read as something else, or as the end of the element, are not allowed. See schema.h.
 #include "runtime/text/grammar/schema_parts.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The schema compiler: sites (subschemas), literals (a site or its negation), sets of literals
 // (conjunctions) and alternatives (a set after all choices are made). Private to it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Positions of subschemas ($id, $anchor, JSON pointers) and targets of references. URIs are
 // resolved as in RFC 3986; nothing outside of the document is fetched.
 #include "runtime/text/grammar/schema_parts.h"

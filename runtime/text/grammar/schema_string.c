@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strings: lengths, constants, patterns and formats are all regular, so one expression is their
 // intersection.
 #include "runtime/text/grammar/schema_parts.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One entry for all kinds of constraints, and the text of tool call constraints. See source.h.
 #include "runtime/text/grammar/source.h"
 

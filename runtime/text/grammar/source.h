@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The constraint of an answer, as the text in which the request contained it, and its compilation
 // to a grammar. This is the common entry of the compilers in the other headers of this folder.
 //

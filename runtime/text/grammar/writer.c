@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Escapes of each way to write strings, and the rules for unrestricted values. See writer.h.
 #include "runtime/text/grammar/writer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How JSON values are written: as JSON, or as the literals of a tool call dialect, which are read
 // back as JSON (runtime/text/dialect). A writer is a plain value whose members are expressions of
 // one builder; the schema compiler (schema.h) writes values with it.

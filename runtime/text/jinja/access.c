@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes, items and slices. As in Jinja, a.b prefers a method over a key, and a['b'] a key over
 // a method. Methods that would change a list or dict do not exist.
 #include "runtime/text/jinja/internal.h"

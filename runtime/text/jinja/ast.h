@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program of a template: tokens, nodes, names. The lexer and the parser create it in one arena;
 // afterwards it is constant and all threads share it.
 #pragma once

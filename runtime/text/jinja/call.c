@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls: assigns arguments to parameters; calls macros, methods, filters and tests. See
 // jinja/internal.h.
 #include "runtime/text/jinja/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Characters as in Python's str, based on utf8proc; see jinja/string.h.
 #include "runtime/text/jinja/string.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens and renders chat templates; see runtime/text/chat.h. Creates and frees programs, converts
 // the JSON of the request to values, and divides the finished text into segments.
 #include "runtime/text/chat.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dicts, in order of insertion. Few pairs are searched linearly, many by hash. Equal numbers are
 // one key regardless of type, as in Python.
 #include "runtime/text/jinja/string.h"

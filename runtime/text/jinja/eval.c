@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expressions; see jinja/internal.h.
 #include "runtime/text/jinja/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statements; see jinja/internal.h. Scopes are as in Jinja: an if has none, the body of a loop has
 // a new one in each iteration, a macro sees the scope in which it was defined.
 #include "runtime/text/jinja/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters that call another filter or test for each item: map, select, reject, selectattr,
 // rejectattr.
 #include "runtime/text/jinja/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters of lists and dicts that do not call other filters.
 #include "runtime/text/jinja/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters of strings and numbers.
 #include "runtime/text/jinja/internal.h"
 

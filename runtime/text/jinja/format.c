@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // '%s' % value and '{}'.format(value): the common conversions of both. An unsupported conversion
 // fails instead of printing something else.
 #include "runtime/text/jinja/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that every template can call: range, dict, namespace, raise_exception and others.
 #include "runtime/text/jinja/internal.h"
 

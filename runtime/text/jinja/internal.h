@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that the files of the evaluator share: expressions (jinja/eval.c,
 // jinja/operators.c, jinja/access.c), calls (jinja/call.c), statements (jinja/exec.c), tables of
 // filters and methods, values as text. The evaluator walks the nodes recursively; run->depth counts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tojson filter: JSON like that of Python's json.dumps, with the options that chat templates
 // set. It is not escaped for HTML, because a prompt is not HTML. The entire output is marked as
 // text of the request.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits template source into tokens: tags, comments, raw blocks; see jinja/ast.h. White space is
 // handled as with trim_blocks and lstrip_blocks: one newline after a block tag is removed, and so
 // are blanks before a block tag that begins its line.

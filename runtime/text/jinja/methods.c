@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Methods of strings, lists, dicts and loops that templates call. Methods that would change a list
 // or dict are missing, as in Jinja's sandbox.
 #include "runtime/text/jinja/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operators of expressions with Python's rules for each pair of types. Integers have 64 bits; a
 // result that does not fit fails.
 #include "runtime/text/jinja/internal.h"

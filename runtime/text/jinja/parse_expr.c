@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses expressions into nodes, with Jinja's operator precedence. Recursive descent with limited
 // depth; see jinja/parser.h.
 #include "runtime/text/jinja/parser.h"

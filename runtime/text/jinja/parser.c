@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses statements into nodes; expressions are in jinja/parse_expr.c. Tags that load other
 // templates (extends, include, import) are refused by name.
 #include "runtime/text/jinja/parser.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the two halves of the parser: expressions (jinja/parse_expr.c) and statements
 // (jinja/parser.c). Private to them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values as text; see jinja/internal.h. Text of the request stays marked as such. If a string is
 // rewritten (quoted, escaped), the entire result is marked if any part of the string was.
 #include "runtime/text/jinja/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strings with origin: building, slicing, joining; see jinja/string.h. Characters are in
 // jinja/char.c. A + appends in place to a string from a builder as long as nothing else was
 // appended to it, so that text accumulated in a loop takes linear time and memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strings of the template language: UTF-8 with the origin of each span (template or request), which
 // slicing and joining preserve. Positions are in bytes unless stated otherwise.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests, the names after `is`.
 #include "runtime/text/jinja/internal.h"
 

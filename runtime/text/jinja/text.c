@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations on strings that filters and methods share; see jinja/internal.h.
 #include "runtime/text/jinja/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // strftime_now: the time that the caller gave, in UTC, with English names in any locale.
 #include "runtime/text/jinja/internal.h"
 

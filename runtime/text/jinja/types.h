@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values of the template language and the state of one rendering.
 //
 // Lists, dicts and strings are immutable (the sandbox refuses methods that would change them); only

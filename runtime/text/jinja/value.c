@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values: creating, comparing, looking up, iterating; see jinja/value.h.
 #include "runtime/text/jinja/value.h"
 

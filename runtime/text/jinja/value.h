@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations on values: creating, comparing, looking up, iterating; also the limits of a rendering.
 // Functions that can fail return false or NULL after jinja_fail.
 #pragma once

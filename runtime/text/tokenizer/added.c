@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Added tokens: reads their list, and splits a text at them before and after normalization.
 #include "runtime/text/tokenizer/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Added tokens that tokenizer.json does not name: those of added_tokens.json, of the other files'
 // lists, and the special tokens by name. Ids and flags are those of the reference library: a token
 // that exists keeps its id, a new one gets the next free id.

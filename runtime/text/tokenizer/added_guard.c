@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the added tokens that plain text must not contain although the file does not call them
 // special: the markers of chat templates and of the dialects of tool calls. All other added tokens
 // are words, as in the reference library.

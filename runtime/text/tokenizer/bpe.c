@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte pair encoding of one piece. The piece is split where no merge can cross. A part that is a
 // token encoded as itself is found by one hash lookup. The others are merged: short ones by
 // scanning for the lowest rank, long ones with a heap, so that a megabyte of one letter takes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a BPE model: a hash of merges by pair, symbols of bytes and characters, the symbol pairs
 // that merges can join, and the tokens whose own text is encoded as that token.
 #include "runtime/text/tokenizer/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Precompiled normalizer: a double-array trie from character sequences to replacement texts. A
 // grapheme under 6 bytes is looked up as a unit. If it is longer or has no replacement, each of its
 // characters is looked up. The shortest match at the start of a unit replaces the entire unit, as

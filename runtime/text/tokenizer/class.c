@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Applies what the tokenizer class of a folder changes in the stages of tokenizer.json: classes of
 // the BERT family set the normalizer, those of the GPT-2 family the leading space, from
 // tokenizer_config.json or the defaults of the class.

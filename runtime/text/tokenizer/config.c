@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the other files of a model folder that describe a tokenizer: names of special tokens,
 // whether BOS and EOS are added, and chat templates.
 #include "runtime/source/modules.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the `decoder` of a tokenizer file into a flat list, and applies each kind to one token.
 #include "runtime/text/tokenizer/internal.h"
 

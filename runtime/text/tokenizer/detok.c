@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Incremental detokenization; see tokenizer.h. Each token contributes its fixed bytes. Held back
 // are at most three bytes of an incomplete character, and the characters that the end of the text
 // would strip.

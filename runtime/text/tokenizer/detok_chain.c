@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoding of a complete sequence: each decoder in order works on the list of all tokens, as in the
 // reference library.
 #include "runtime/text/tokenizer/internal.h"

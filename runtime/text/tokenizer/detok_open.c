@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prepares streaming: the bytes that each token adds inside a text, and the work that remains at
 // the start and the end of a text.
 #include "runtime/text/tokenizer/internal.h"

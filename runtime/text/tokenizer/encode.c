@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stages from a text to its ids: added tokens in raw text, normalizers, added tokens in
 // normalized text, pre-tokenizers, model. Each stage passes piece after piece to the next; no list
 // of pieces exists.

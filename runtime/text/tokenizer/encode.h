@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of one tokenizer_encode call: output, scratch memory and texts under construction. All
 // memory is in the caller's arena. Only the tokenizer's own files include this.
 #pragma once

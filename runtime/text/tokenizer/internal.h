@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tokenizer structure and the functions that the files of this folder share. Only files of this
 // folder include this header. A tokenizer is filled by the thread that opens it and constant
 // afterwards.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parser for the JSON tree of tokenizer files; see tokenizer/json.h. One recursive pass: the nodes
 // of an open array or object are kept on a stack and copied to the arena when it closes.
 #include "runtime/text/tokenizer/json.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small JSON tree for the files of a model folder. Strings without escapes point into the file,
 // so that a vocabulary of 10 MB is read in one pass. Request bodies use base/json.h instead.
 #pragma once

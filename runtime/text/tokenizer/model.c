@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model of a tokenizer: reads its vocabulary and kind. Also small functions that several models
 // share.
 #include "runtime/text/tokenizer/internal.h"

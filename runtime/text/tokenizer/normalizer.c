@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All normalizers except the Unicode forms (normalizer_forms.c) and the charsmap (charsmap.c). Each
 // writes a new text to the arena of the call, or keeps a text that would not change.
 #include "runtime/text/tokenizer/internal.h"

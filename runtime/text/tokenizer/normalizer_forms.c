@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NFC, NFD, NFKC and NFKD. The text is split into runs: a base character and the characters after
 // it that could combine with it. Each run is decomposed, its marks are sorted, and it is composed
 // again. Runs of any length take near-linear time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a tokenizer from a folder, from memory or without files, and answers queries about it.
 #include "runtime/source/source.h"
 #include "runtime/text/tokenizer/internal.h"

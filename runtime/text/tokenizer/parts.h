@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a tokenizer after reading its file. Data only, constant after open; it lives in the
 // tokenizer's arena unless stated otherwise. Only the tokenizer's own files include this.
 #pragma once

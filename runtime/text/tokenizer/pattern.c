@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads an Oniguruma pattern and writes one for PCRE2; see pattern.h.
 #include "runtime/text/tokenizer/pattern_read.h"
 

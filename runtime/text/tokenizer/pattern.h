@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Translates patterns of tokenizer files from Oniguruma (Ruby syntax, Unicode 16.0) to PCRE2.
 // pattern.c reads a pattern and writes one for PCRE2 with the same matches, or refuses it;
 // pattern_class.c reads [...], pattern_escape.c reads escapes, pattern_set.c writes sets of
@@ -41,9 +42,9 @@ struct set {
     bool negated, intersection;
     bool no_exclusions; // true: categories are written as PCRE2 defines them, plus newer characters
                         // (see without_lost)
-    bool cased;          // true if it contains ASCII letters
-    bool folds;          // true if PCRE2 might fold the case of a member differently from Oniguruma
-    uint32_t categories; // bit per general category, numbered as in utf8proc
+    bool cased;         // true if it contains ASCII letters
+    bool folds;         // true if PCRE2 might fold the case of a member differently from Oniguruma
+    uint32_t categories;      // bit per general category, numbered as in utf8proc
     struct pattern_text body; // ranges and properties as items of a PCRE2 class
     // members, and the next member of the set that contains this one
     struct set *first, *last, *next;

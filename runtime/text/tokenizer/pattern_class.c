@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads an Oniguruma class [...]: nested sets, intersections (&&), POSIX brackets, ranges.
 #include "runtime/text/tokenizer/pattern_read.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads escapes: characters by number or name, and sets.
 #include "runtime/text/tokenizer/pattern_read.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The meaning of \p{name}, [:name:], \d, \s, \w and \h in Oniguruma, with Unicode 16.0.
 #include "runtime/text/tokenizer/pattern.h"
 

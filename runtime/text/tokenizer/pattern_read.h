@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a pattern that is being read, shared by pattern.c, pattern_class.c and
 // pattern_escape.c.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes sets of characters for PCRE2. PCRE2 has only unions: an intersection becomes lookaheads
 // before a class. Categories are extended by the characters that PCRE2 does not know yet.
 #include "runtime/text/tokenizer/pattern.h"

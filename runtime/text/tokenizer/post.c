@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Post-processors. Every kind becomes a list of items for one text and a list for a pair.
 #include "runtime/text/tokenizer/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pre-tokenizers: each stage splits a piece (and may rewrite it) and passes each part to the next
 // stage, the last one to the model. The recursion depth is the number of stages; no lists are
 // built.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the `pre_tokenizer` of a tokenizer file into a flat list of stages.
 #include "runtime/text/tokenizer/internal.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hand-written scanners for the patterns of most published byte-level vocabularies. Each gives
 // exactly the words of the regular expression above it, several times faster.
 #include "runtime/text/tokenizer/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Regular expressions over PCRE2; see tokenizer/regex.h.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/tokenizer/regex.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Regular expressions of tokenizer files, matched by PCRE2 with JIT. The reference library uses
 // Oniguruma, so pattern.h first translates the pattern to one with the same meaning.
 #pragma once

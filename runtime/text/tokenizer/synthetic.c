@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers of folders without a tokenizer.json: old BERT word lists, and invented words for dummy
 // weights. Both are written as JSON and opened like any other.
 #include "base/file.h"

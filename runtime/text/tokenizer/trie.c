@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A byte trie whose edges are in one hash table; see tokenizer/vocab.h. Used for added tokens and
 // for the pieces of Unigram and WordPiece models.
 #include "runtime/text/tokenizer/vocab.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Character classes; see tokenizer/unicode.h. Categories are those of Unicode 16.0. Some rules of
 // the reference library were frozen in older versions; unicode_tables.c lists the differences.
 #include "runtime/text/tokenizer/unicode.h"

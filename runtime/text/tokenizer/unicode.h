@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The character classes that tokenizers need. Pure functions over constant tables.
 #pragma once
 

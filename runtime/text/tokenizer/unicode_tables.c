@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 AND Unicode-3.0
 // Written by tools/unicode_tables.py; do not edit it. Unicode 16.0.0 beside 14.0.0, and what
 // the reference library (tokenizers 0.21.4) has frozen; see unicode_tables.h.
 // clang-format off

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generated tables (tools/unicode_tables.py): Unicode 16.0 data that older system libraries lack,
 // and frozen tables of the reference library. Ranges are sorted and do not overlap.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unigram: splits a piece into the tokens with the highest sum of scores, by one pass over the
 // offsets where tokens can end (Viterbi).
 #include "runtime/text/tokenizer/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hash table from token bytes to ids: open addressing, at most half full; see tokenizer/vocab.h.
 #include "runtime/text/tokenizer/vocab.h"
 

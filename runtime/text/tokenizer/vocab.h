@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash table from token bytes to ids, and a trie over token bytes. Both are filled when a
 // tokenizer is opened and constant afterwards.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WordPiece: repeatedly takes the longest known piece from the left. A word that pieces do not
 // cover becomes the unknown token.
 #include "runtime/text/tokenizer/internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stand-in for cuBLASLt's header: the calls that weft makes, for the emulated build only. The
 // product is a plain loop in ../blas.cpp; it tests that weft calls the library correctly, not the
 // library.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stand-in for the CUDA runtime's header: only the types and calls that weft uses, with the values
 // of the real header. Found only by the emulated build (device simt); the plugin for real GPUs is
 // compiled with the toolkit's header. The calls are implemented in ../runtime.cpp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stand-in for dlopen: the library that the cuda device opens is ../nccl.cpp.
 #pragma GCC system_header
 #include_next <dlfcn.h>
