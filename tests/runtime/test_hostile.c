@@ -183,7 +183,9 @@ static const struct {
     {"{\"eos_token_id\": -2}", "eos_token_id is not a token of a vocabulary of 96"},
     {"{\"eos_token_id\": \"</s>\"}", "eos_token_id is not a token of a vocabulary of 96"},
     {"{\"eos_token_id\": [1, {}]}", "eos_token_id is not a token of a vocabulary of 96"},
-    {"{\"eos_token_id\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
+    {"{\"eos_token_id\": "
+     "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,"
+     "29,30,31,32,33]}",
      "over 32 end-of-sequence ids"},
     {"{\"tie_word_embeddings\": \"yes\"}", "tie_word_embeddings is neither true nor false"},
     {"{\"attention_bias\": true}",
