@@ -21,6 +21,7 @@ show() {
     while IFS= read -r line; do
         printf '%s\n' "$line" >>"$log"
         [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+        [[ $line != *"Re-checking globbed directories"* ]] || continue # before each build
         local done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
         if [ -n "$clear" ]; then
             printf '\r%-79.79s' "$line"

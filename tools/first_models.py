@@ -293,7 +293,7 @@ def main():
         absent = [model.name for model in MODELS if offline or not (options.folder / model.file).exists()]
         who = "the built-in models answer" if len(absent) == len(MODELS) else f"a built-in model stands for {', '.join(absent)}"
         if absent:  # another process may have fetched them
-            say(f"{reason}: {who}, and what they say means nothing (make serve asks again)")
+            say(f"{reason}: {who}, and what they say means nothing (the next make serve tries the download again)")
     for model, built_in in zip(MODELS, BUILT_IN):
         path = os.path.relpath(options.folder / model.file)
         served = not offline and os.path.exists(path) and usable(options.weft, model.name, path)
