@@ -9,6 +9,7 @@ PREFIX ?= /usr/local
 OFFLINE ?=
 T ?=
 DIFF ?=
+DESTDIR ?=
 
 .PHONY: help serve install test t soak dev bench cuda check fmt clean
 
@@ -22,19 +23,23 @@ serve: ## build, download two small models once (OFFLINE=1: the built-in ones) a
 	@if [ -e /dev/nvidia0 ] && command -v nvcc >/dev/null; then $(MAKE) -s cuda; fi
 	@models=$$(OFFLINE=$(OFFLINE) python3 tools/first_models.py --weft $(WEFT)); exec $(WEFT) serve --port $(PORT) $$models
 
+# Values reach the shell as variables: they may have blanks and quotes.
+install: export PREFIX := $(PREFIX)
+install: export DESTDIR := $(DESTDIR)
 install: ## program, plugin, built-in models and pages, under /usr/local (PREFIX=...)
 	@tools/deps.sh build
 	@tools/build.sh weft
-	@cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))" >/dev/null
-	@echo "installed: $(DESTDIR)$(abspath $(PREFIX))/bin/weft (try: weft serve weft-demo-chat)"
+	@prefix=$$(realpath -ms -- "$${PREFIX/#\~\//$$HOME/}"); cmake --install $(BUILD) --prefix "$$prefix" >/dev/null; \
+	echo "installed: $$DESTDIR$$prefix/bin/weft (try: weft serve weft-demo-chat)"
 
 test: ## the fast tests, which need no GPU; the last line counts them
 	@tools/deps.sh build test
 	@tools/test.sh
 
+t: export T := $(T)
 t: ## some tests: T=plan those whose names contain it, DIFF=1 those that link a file that differs from HEAD
 	@tools/deps.sh build test
-	@tools/test_some.py $(if $(DIFF),--diff,--match '$(T)')
+	@tools/test_some.py $(if $(DIFF),--diff,--match="$$T")
 
 soak: ## hours: fuzzers, sanitizers over whole suites, differential tests
 	@tools/deps.sh build test fuzz roots
@@ -47,11 +52,11 @@ dev: ## debug build with ASan and UBSan; compile_commands.json for editors
 
 bench: ## the benchmarks, each compared with its lower bound
 	@tools/deps.sh build test
-	@cmake --preset release >/dev/null && cmake --build --preset release
+	@tools/configure.sh >/dev/null && cmake --build --preset release
 	@tools/bench.sh
 
 cuda: ## the CUDA plugin (needs nvcc)
-	@cmake --preset release -DWEFT_CUDA=ON >/dev/null && tools/build.sh weft_cuda
+	@tools/configure.sh -DWEFT_CUDA=ON >/dev/null && tools/build.sh weft_cuda
 
 check: ## exactly what .ci/run runs
 	@.ci/run

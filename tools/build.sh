@@ -15,6 +15,10 @@ failed() {
     exit 1
 }
 
+home_read() { # prints the path under which the folder was configured
+    sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' build/release/CMakeCache.txt 2>/dev/null
+}
+
 # Reads ninja's lines, "[done/all] step", and logs all of them.
 show() {
     local line next=0 shown=""
@@ -34,11 +38,12 @@ show() {
     [ -z "$shown" ] || printf '%s' "$clear"
 }
 
-# Configures also if the folder was configured without libh2o (it may be installed by now) or with older presets.
-if [ ! -f build/release/build.ninja ] || [ CMakePresets.json -nt build/release/build.ninja ] ||
+# Configures also if the folder was configured without libh2o (it may be installed by now), with older presets or
+# under another path.
+if [ ! -f build/release/build.ninja ] || [ ! "$(home_read)" -ef . ] || [ CMakePresets.json -nt build/release/build.ninja ] ||
     ! grep -q '^H2O_FOUND:INTERNAL=1' build/release/CMakeCache.txt; then
     [ ! -t 1 ] || printf 'configuring'
-    cmake --preset release >"$log" 2>&1 || failed
+    tools/configure.sh >"$log" 2>&1 || failed
     printf '%s' "$clear"
 fi
 NINJA_STATUS='[%f/%t] ' ninja -C build/release "$@" 2>&1 | show

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# SPDX-License-Identifier: Apache-2.0
 # Runs README's commands in a minimal root file system of Debian 13, created by debootstrap with the mirror,
 # proxies and pip settings of this machine. If it cannot be created (no root rights, debootstrap, mounts or
 # Debian packages), prints the reason and exits 0. usage: tools/debian13.sh [serve | test] [SUITE]

@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tests/e2e/run.sh --prepare & # pip, while the compilers run
-cmake --preset release -DWEFT_TESTS=ON >/dev/null && tools/build.sh fast_tests e2e_programs || exit 1
+tools/configure.sh -DWEFT_TESTS=ON >/dev/null && tools/build.sh fast_tests e2e_programs || exit 1
 wait
 
 log=build/release/test.log

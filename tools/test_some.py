@@ -10,8 +10,10 @@ A changed header selects every object that includes it, after a first build has 
 """
 import argparse
 import json
+import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -25,8 +27,12 @@ def output(*command, **options):
 
 
 def configure():
-    if not (BUILD / "CTestTestfile.cmake").exists():
-        subprocess.run(["cmake", "--preset", "release", "-DWEFT_TESTS=ON"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    cache = BUILD / "CMakeCache.txt"
+    home = re.findall("^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)", cache.read_text(), re.M) if cache.exists() else []
+    here = any(os.path.exists(path) and os.path.samefile(path, ROOT) for path in home)
+    if not here or not (BUILD / "CTestTestfile.cmake").exists():
+        if subprocess.run(["tools/configure.sh", "-DWEFT_TESTS=ON"], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
+            sys.exit(1)
 
 
 class Test:
@@ -63,14 +69,15 @@ def commands_read():
 
 
 def changed_files():
-    names = output("git", "diff", "--name-only", "HEAD", cwd=ROOT).split()
-    names += output("git", "ls-files", "-o", "--exclude-standard", cwd=ROOT).split()
-    return set(names)
+    names = output("git", "diff", "-z", "--name-only", "HEAD", cwd=ROOT).split("\0")
+    names += output("git", "ls-files", "-z", "-o", "--exclude-standard", cwd=ROOT).split("\0")
+    return set(filter(None, names))
 
 
 def objects_of(files):
     """Returns the objects that were compiled from these files or include them, according to ninja."""
     paths = {str(ROOT / file) for file in files}
+    paths |= {str(BUILD / f"tests/simt/cu/{pathlib.Path(file).stem}.cpp") for file in files if file.endswith(".cu")}
     found, current = set(), None
     for line in output("ninja", "-C", str(BUILD), "-t", "deps").splitlines():
         if line and not line[0].isspace() and not line.startswith("ninja:"):
@@ -81,7 +88,8 @@ def objects_of(files):
 
 
 def inputs(target):
-    return set(output("ninja", "-C", str(BUILD), "-t", "inputs", target).splitlines())
+    lines = output("ninja", "-C", str(BUILD), "-t", "inputs", target).splitlines()  # quoted for a shell
+    return {word for line in lines for word in shlex.split(line)}
 
 
 def symbols(file):
@@ -140,8 +148,13 @@ def main():
     group.add_argument("--diff", action="store_true")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
+    if args.match == "" and not args.list:
+        sys.exit("which tests? make t T=plan runs those whose names contain plan, make t DIFF=1 those that link a changed file")
     configure()
     tests, files = select(args)
+    if args.diff and not (tests or files):
+        print("no fast test links a file that differs from HEAD")
+        return 0
     if args.list or not (tests or files):
         print("\n".join([test.name for test in tests] + files) or "no test matches")
         return 0 if tests or files else 1

@@ -20,6 +20,7 @@ SCRIPT = ROOT / "tools/build.sh"
 STEPS = 200
 NINJA = f"""#!/bin/sh
 echo "ninja: Entering directory 'build/release'"
+echo '[0/2] Re-checking globbed directories...'
 [ "$FAKE" = idle ] && {{ echo 'ninja: no work to do.'; exit 0; }}
 for i in $(seq {STEPS}); do echo "[$i/{STEPS}] Building C object {'a' * 100}.o"; done
 [ "$FAKE" = broken ] || exit 0
@@ -34,6 +35,7 @@ class Build(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder)
         (folder / "tools").mkdir()
         self.script = shutil.copy(SCRIPT, folder / "tools")
+        shutil.copy(SCRIPT.with_name("configure.sh"), folder / "tools")
         (folder / "ninja").write_text(NINJA)
         (folder / "cmake").write_text("#!/bin/sh\necho 'the compiler is missing'\n[ \"$FAKE\" != bare ]\n")
         for program in "ninja", "cmake":
@@ -92,11 +94,20 @@ class Build(unittest.TestCase):
         made.mkdir(parents=True)
         presets.touch()
         for found, age, code in (("1", 10, 0), ("", 10, 1), ("1", -10, 1)):
-            (made / "CMakeCache.txt").write_text(f"H2O_FOUND:INTERNAL={found}\n")
+            (made / "CMakeCache.txt").write_text(f"H2O_FOUND:INTERNAL={found}\nCMAKE_HOME_DIRECTORY:INTERNAL={self.folder}\n")
             (made / "build.ninja").touch()
             now = (made / "build.ninja").stat().st_mtime
             os.utime(presets, (now - age, now - age))
             self.assertEqual(self.piped("bare")[0], code, (found, age))
+
+    def test_a_moved_folder_is_configured_from_scratch(self):
+        made = self.folder / "build/release"
+        made.mkdir(parents=True)
+        (made / "build.ninja").touch()
+        (self.folder / "cmake").write_text("#!/bin/sh\necho \"$@\"\nexit 1\n")
+        for home in "/nonexistent/we ft", pathlib.Path("/"):
+            (made / "CMakeCache.txt").write_text(f"H2O_FOUND:INTERNAL=1\nCMAKE_HOME_DIRECTORY:INTERNAL={home}\n")
+            self.assertEqual(self.piped(""), (1, ["--preset release --fresh"]))
 
 
 if __name__ == "__main__":
