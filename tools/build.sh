@@ -6,6 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+trap 'printf "%s" "$clear"; exit 130' INT # without the log: nothing failed
 clear=""
 [ ! -t 1 ] || clear=$(printf '\r%79s\r' "")
 
