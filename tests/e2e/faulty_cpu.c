@@ -3,7 +3,9 @@
 // WEFT_STEP_MS sets the deadline of a step and WEFT_START_MS that of a start, in milliseconds.
 // Linked into weft_faulty_cpu with --wrap:
 //   hang   rank 1 of two ranks waits in a product until the file is removed
+//   slow   each product of that rank takes 20 ms longer
 //   curl   libcurl's transfers fail
+// libcurl gives up a connection after a second.
 // The program creates the file hang.reached when rank 1 waits.
 //
 // While a fault of this file or of faulty_device.c blocks a thread, no test waits for a deadline:
@@ -36,7 +38,7 @@ enum status __real_engine_open(struct engine **out, struct model *model, // NOLI
 enum status __wrap_engine_open(struct engine **out, struct model *model, // NOLINT
                                const struct engine_options *options, struct error *err);
 
-enum { POLL_US = 10000, LOOK_NS = 3000000, SECOND_NS = 1000000000 };
+enum { POLL_US = 10000, SLOW_US = 20000, LOOK_NS = 3000000, SECOND_NS = 1000000000 };
 
 static const struct device *odd_device; // device of rank 1 of two ranks
 static const struct stream *odd_stream; // stream of the last model on that device
@@ -57,6 +59,8 @@ static enum status faulty_gemm(struct stream *stream, const struct gemm_args *ar
             close(fd);
         usleep(POLL_US);
     }
+    if (stream == odd_stream && access(path_of("slow"), F_OK) == 0)
+        usleep(SLOW_US);
     return __real_device_cpu()->ops->gemm(stream, args);
 }
 
@@ -122,6 +126,19 @@ CURLMcode __wrap_curl_multi_perform(CURLM *multi, int *running)
 {
     return access(path_of("curl"), F_OK) == 0 ? CURLM_INTERNAL_ERROR
                                               : __real_curl_multi_perform(multi, running);
+}
+
+CURLcode __real_curl_easy_setopt(CURL *easy, CURLoption option, ...); // NOLINT
+CURLcode __wrap_curl_easy_setopt(CURL *easy, CURLoption option, ...); // NOLINT
+
+CURLcode __wrap_curl_easy_setopt(CURL *easy, CURLoption option, ...)
+{
+    va_list list;
+    va_start(list, option);
+    void *value = va_arg(list, void *);
+    va_end(list);
+    return option == CURLOPT_CONNECTTIMEOUT ? __real_curl_easy_setopt(easy, option, 1L)
+                                            : __real_curl_easy_setopt(easy, option, value);
 }
 
 static _Atomic uint64_t skipped_ns; // time by which CLOCK_MONOTONIC is ahead of the system's clock

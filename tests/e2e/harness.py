@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,11 +134,11 @@ class Server:
                 raise AssertionError(f"weft serve ended: {self.output()}")
             logged = " info ready: " in self.output()
             try:
-                if (logged or waited > 0.5) and self.request("GET", "/ready").status == 200:
+                if (logged or waited > 0.1) and self.request("GET", "/ready").status == 200:
                     return
             except OSError:
                 pass
-            time.sleep(0.005 if waited < 0.5 else 0.05)
+            time.sleep(0.005 if waited < 0.1 else 0.03)
         raise AssertionError(f"not ready: {self.output()}")
 
     def request(self, method, path, body=None, headers=None, timeout=600):
@@ -264,6 +265,17 @@ def sanitized():
     """A program with a sanitizer keeps freed memory for a while: its size says nothing."""
     program = pathlib.Path(WEFT).read_bytes()
     return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def endless_model(folder, **config):
+    """A copy of weft-demo-chat in the folder, whose answers never end by themselves."""
+    model = pathlib.Path(shutil.copytree(MODELS / "weft-demo-chat", pathlib.Path(folder) / "endless"))
+    for name in "config.json", "generation_config.json", "tokenizer_config.json":
+        settings = json.loads((model / name).read_text())
+        for ending in "eos_token_id", "eos_token":
+            settings.pop(ending, None)
+        (model / name).write_text(json.dumps({**settings, **(config if name == "config.json" else {})}))
+    return model
 
 
 def user(text):

@@ -130,7 +130,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, answer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer, self.bodies, self.keys, self.left = answer, [], [], threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()  # shutdown waits for a poll
 
     @property
     def base(self):
@@ -374,16 +374,7 @@ def test_ctrl_c_stops_the_answer_of_a_server():
 def test_ctrl_c_stops_the_answer_of_a_model():
     """A model that never ends by itself and has room for minutes of it."""
     with tempfile.TemporaryDirectory() as folder:
-        model = pathlib.Path(shutil.copytree(CHAT, pathlib.Path(folder) / "endless"))
-        for name in "config.json", "generation_config.json", "tokenizer_config.json":
-            if (model / name).exists():
-                kept = json.loads((model / name).read_text())
-                kept.pop("eos_token_id", None)
-                kept.pop("eos_token", None)
-                if name == "config.json":
-                    kept["max_position_embeddings"] = 1 << 20
-                (model / name).write_text(json.dumps(kept))
-        with terminal(model) as t:
+        with terminal(harness.endless_model(folder, max_position_embeddings=1 << 20)) as t:
             t.until("endless answers.*> ")
             for _ in range(2):  # and again, in the same conversation
                 t.type("go\r")
@@ -549,7 +540,7 @@ def test_a_server_that_is_no_api():
     for status, words in (200, "/v1 is not an API: set the address of one such as http://"), (302, "/v1 answers 302: set the address of an API"):
         with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
             server.status = status
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
             _, said = piped("--url", f"http://127.0.0.1:{server.server_port}", feed="go\n", code=1)
             server.shutdown()
         assert words in said and said.count("\n") == 1, said

@@ -302,7 +302,7 @@ def test_why_a_server_cannot_be_asked():
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         open_ = lambda listening: stack.enter_context(listening).getsockname()[1]
         mute = open_(socket.create_server(("127.0.0.1", 0)))  # TCP, and not a word of TLS
-        late = stack.enter_context(subprocess.Popen([WEFT, "chat", "m", "--url", f"https://127.0.0.1:{mute}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        late = stack.enter_context(subprocess.Popen([FAULTY, "chat", "m", "--url", f"https://127.0.0.1:{mute}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                                     stderr=subprocess.PIPE, env=environment()))
         late.stdin.write(b"go\n")
         late.stdin.close()
@@ -323,7 +323,7 @@ def test_why_a_server_cannot_be_asked():
             secure = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
             secure.socket = context.wrap_socket(secure.socket, server_side=True)
             secure.handle_error = lambda *_: None
-            threading.Thread(target=secure.serve_forever, daemon=True).start()
+            threading.Thread(target=secure.serve_forever, args=(0.01,), daemon=True).start()
             causes.append((f"https://127.0.0.1:{secure.server_port}", {}, "sent no answer", "--url must have the name that the certificate has, and this machine "
                            "must trust the issuer of the certificate (Debian: update-ca-certificates)"))
         except FileNotFoundError:

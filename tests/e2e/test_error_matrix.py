@@ -352,9 +352,10 @@ def test_deadlines():
         faults.on("slow")  # 4,000 tokens then take 80 s and more
         running = open_stream(s, max_tokens=4000, ignore_eos=True)
         wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
-        for route in (route for route in ENGINES if route.kind == "tiny"):
-            for more in ({}, {"stream": True}):
-                answer = send(s, route, route.with_(**more), x_stainless_timeout="0.3")
+        jobs = [(route, more) for route in ENGINES if route.kind == "tiny" for more in ({}, {"stream": True})]
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+            answers = pool.map(lambda job: send(s, job[0], job[0].with_(**job[1]), x_stainless_timeout="0.3"), jobs)
+            for (route, _), answer in zip(jobs, answers):
                 wants(answer, route.path, 504, "timeout", "server_error", "timeout_error")
         running.close()
         faults.off("slow")

@@ -65,7 +65,7 @@ def test_generator_traces():
     with tempfile.TemporaryDirectory() as folder:
         for trace in traces(folder):
             result = bench(server, "--send", "chat:tiny", "--trace", trace, "--rate-scale", 20,
-                           "--seconds", 2, "--input-max", 60, "--output-max", 8, "--concurrency",
+                           "--seconds", 1, "--input-max", 60, "--output-max", 8, "--concurrency",
                            256)
             nothing_wrong(result)
             assert result["loop"] == "open" and result["ok"] == result["sent"] > 10, result["sent"]
@@ -112,7 +112,7 @@ scripted = types.SimpleNamespace()
 
 def test_generator_notices():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     scripted.base = f"http://127.0.0.1:{server.server_port}"
     good = misbehaving("good", "--check")
     nothing_wrong(good)

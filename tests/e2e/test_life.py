@@ -182,9 +182,11 @@ def test_stop_while_loading():
 def test_stop_twice():
     """A second SIGTERM during the drain ends the process at once with 1; the log says what is lost."""
     with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 600) as (s, faults):
-        faults.on("hang")
-        streams = [open_stream(s, max_tokens=20) for _ in range(3)]
+        faults.on("slow")
+        streams = [open_stream(s, max_tokens=400, ignore_eos=True) for _ in range(3)]
         wait_for(lambda: s.metric("weft_requests_submitted_total") == 3)
+        faults.on("hang")
+        faults.reached("hang")
         s.process.send_signal(signal.SIGTERM)
         wait_log(s, "finishing the accepted requests")
         assert s.process.poll() is None
@@ -418,7 +420,8 @@ def stream_of(server, path, **body):
 
 def test_stop_cuts_streams():
     """At --shutdown-timeout a stream gets the error event of its shape, the others a 503."""
-    with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.2) as (s, faults):
+    with tempfile.TemporaryDirectory() as folder, faulty(f"tiny={harness.endless_model(folder)},kv-cache-memory=16M", "--device", "simt",
+                                                         "--shutdown-timeout", 0.2) as (s, faults):
         faults.on("slow")
         chat = stream_of(s, "/v1/chat/completions", model="tiny", stream=True, ignore_eos=True)
         messages = stream_of(s, "/v1/messages", model="tiny", stream=True, ignore_eos=True)
@@ -534,9 +537,10 @@ def test_fault_while_another_engine_hangs():
     """One engine hangs in the device when another finds that it failed: its clients get an error,
     too, and the shutdown does not wait for it."""
     for cpu in True, False:
-        models = [f"hangs={CHAT},device=simt", f"finds={CHAT},device=simt"]
+        models = [f"finds={CHAT},device=simt"]
         models += [f"here={CHAT},device=cpu"] if cpu else []
-        with faulty(*models) as (s, faults):
+        with tempfile.TemporaryDirectory() as folder, \
+                faulty(f"hangs={harness.endless_model(folder)},kv-cache-memory=16M,device=simt", *models) as (s, faults):
             faults.on("slow")
             stream = stream_of(s, "/v1/messages", model="hangs", stream=True, ignore_eos=True)
             whole = open_stream(s, model="hangs", stream=False, max_tokens=400, ignore_eos=True)

@@ -22,6 +22,21 @@ class FaultyServer(Server):
     program = str(FAULTY)
 
 
+def live(faults, pool, server, model, engines, count=4):
+    """Requests to a model of two slots an engine, all submitted before the fault that the caller switches on."""
+    faults.on("slow")
+    before = sum(submitted(server, engine) for engine in engines)
+    jobs = [pool.submit(chat, server, model=model, max_tokens=400, ignore_eos=True) for _ in range(count)]
+    wait_for(lambda: sum(submitted(server, engine) for engine in engines) == before + count)
+    return jobs
+
+
+def all_lost(jobs):
+    for job in jobs:
+        answer = job.result()
+        assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+
+
 def test_shared_models_answer_as_whole_ones():
     """Thirty requests at once: the three models take turns on the same cores."""
     names = {"one": 1, "two": 2, "four": 4}
@@ -129,13 +144,11 @@ def test_a_rank_that_hangs_ends_its_models_alone():
         try:
             ask = dict(messages=user(case["prompt"]), max_tokens=TOKENS)
             assert text_of(chat(server, model="two", **ask)) == record_of(case)["text"]
+            lost = live(faults, pool, server, "two", [1])
             faults.on("hang")
-            lost = [pool.submit(chat, server, model="two", **ask) for _ in range(4)]  # two wait for a slot
             faults.reached("hang")
             others = [pool.submit(chat, server, model="one", **ask) for _ in range(2)]
-            for job in lost:
-                answer = job.result()
-                assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+            all_lost(lost)
             for job in others:
                 assert text_of(job.result()) == record_of(case)["text"]
             assert chat(server, model="two", **ask).status == 503
@@ -164,9 +177,9 @@ def test_copies_of_a_shared_model_fail_together():
             for answer in pool.map(lambda _: chat(server, model="two", **ask), range(4)):
                 assert text_of(answer) == record_of(case)["text"]
             assert submitted(server, 1) > 0 and submitted(server, 2) > 0
+            lost = live(faults, pool, server, "two", [1, 2])
             faults.on("hang")  # in the second copy, while the first waits for its turn
-            for answer in pool.map(lambda _: chat(server, model="two", **ask), range(4)):
-                assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+            all_lost(lost)
             assert chat(server, model="two", **ask).status == 503
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
             assert server.request("GET", "/ready").json == {
@@ -194,15 +207,15 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
             want = text_of(chat(server, model="one", **ask))
             for name in "fails", "hangs":
                 assert text_of(chat(server, model=name, **ask)) == want
-                faults.on("hang" if name == "fails" else "late.3")
-                lost = [pool.submit(chat, server, model=name, **ask) for _ in range(4)]  # two wait for a slot
                 if name == "fails":
-                    wait_for(lambda: submitted(server, 0) == 5)
+                    lost = live(faults, pool, server, name, [0])
                     faults.on("fault.1")
-                    faults.off("hang")
-                for job in lost:
-                    answer = job.result()
-                    assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+                else:
+                    lost = live(faults, pool, server, name, [2], count=1)
+                    faults.on("late.3")  # recorded steps have no collective of their own: one is met with the next prompt
+                    lost.append(pool.submit(chat, server, model=name, **ask))
+                all_lost(lost)
+                faults.off("slow")
                 assert chat(server, model=name, **ask).status == 503
                 wait_for(lambda: f"the model '{name}' has failed and is not served any more" in server.output(), server.output())
                 assert text_of(chat(server, model="one", **ask)) == want

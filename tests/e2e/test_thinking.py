@@ -3,7 +3,6 @@
 template that opens them."""
 
 import json
-import pathlib
 import tempfile
 
 import harness
@@ -11,7 +10,6 @@ from harness import MODELS, ROOT, chat, expect, messages, user
 
 TEMPLATE = ROOT / "tests/runtime/recorded/templates/thinking.jinja"
 LATE = 3  # tokens more that a character may take that was begun
-START_ID = 501  # of <|im_start|>, which the model does not write
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["x", "y"]}},
           "required": ["a", "b"], "additionalProperties": False}
 
@@ -126,23 +124,10 @@ def test_a_continued_thought():
     assert 7 <= spent(answer) <= 6 + close_tokens() + LATE, answer["usage"]
 
 
-def endless():
-    """The model without the token that ends its answers, because Messages has no ignore_eos."""
-    folder = pathlib.Path(tempfile.mkdtemp())
-    for file in (MODELS / "weft-demo-chat").iterdir():
-        text = file.read_bytes()
-        if file.name in ("config.json", "generation_config.json", "tokenizer_config.json"):
-            settings = json.loads(text)
-            settings.pop("eos_token", None)
-            if file.name != "tokenizer_config.json":
-                settings["eos_token_id"] = START_ID
-            text = json.dumps(settings).encode()
-        (folder / file.name).write_bytes(text)
-    return harness.start(f"think={folder},chat-template={TEMPLATE}")
-
-
 def test_messages_budget():
-    answer = expect(messages(endless(), model="think", messages=user("Why?"), max_tokens=1100,
+    with tempfile.TemporaryDirectory() as folder:  # Messages has no ignore_eos
+        endless = harness.start(f"think={harness.endless_model(folder)},chat-template={TEMPLATE}")
+    answer = expect(messages(endless, model="think", messages=user("Why?"), max_tokens=1100,
                              thinking={"type": "enabled", "budget_tokens": 1024}), 200).json
     tokens = answer["usage"]["output_tokens_details"]["thinking_tokens"]
     assert 1024 < tokens <= 1024 + close_tokens() + LATE, answer["usage"]
