@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft render: renders a chat template with a JSON object and prints the prompt. Main thread.
 #include "cli/command.h"
+#include "cli/settings.h"
 #include "base/file.h"
 #include "runtime/text/prompt.h"
 
@@ -123,7 +124,7 @@ int command_render(const struct command *self, int argc, char **argv)
         json_t *variables = NULL;
         enum status status = STATUS_OK;
         if (positional.count == 1)
-            status = tokenizer_open(&tokenizer, positional.at[0], &err);
+            status = tokenizer_open(&tokenizer, model_folder_find(positional.at[0], arena), &err);
         if (status == STATUS_OK)
             status = variables_read(&variables, arena, &err);
         if (status == STATUS_OK)

@@ -250,9 +250,7 @@ static const char *last_part(const char *folder, struct arena *arena)
     return arena_copy(arena, text_of(strrchr(resolved, '/') + 1)).at;
 }
 
-// Returns the folder of an installed built-in model if the name is one and nothing has this name in
-// the working directory; otherwise the name.
-static const char *built_in_find(const char *name, struct arena *arena)
+const char *model_folder_find(const char *name, struct arena *arena)
 {
     char relative[NAME_MAX + 64], path[PATH_MAX];
     struct stat about;
@@ -304,7 +302,7 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
         return error_set(err, STATUS_INVALID,
                          "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder",
                          text);
-    out->folder = built_in_find(folder, arena);
+    out->folder = model_folder_find(folder, arena);
     for (char *part = part_next(&rest); part; part = part_next(&rest)) {
         char *value = strchr(part, '=');
         if (value)

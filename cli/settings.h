@@ -70,6 +70,10 @@ extern const struct option_table session_options_table;
 extern const struct option_table device_options_table;
 extern const struct option_table serve_options_table;
 
+// Returns the folder of an installed built-in model, in the arena, if the name is one and nothing
+// has this name in the working directory; otherwise the name itself.
+const char *model_folder_find(const char *name, struct arena *arena);
+
 // Parses "[NAME=]FOLDER[,option=value]...". A comma in a path is written "\,"; a path with '=' must
 // be preceded by NAME=. If nothing is at FOLDER, it may be the name of a built-in model that is
 // installed with the program. `all`: the settings for all models, which the options override.

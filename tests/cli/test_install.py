@@ -40,6 +40,10 @@ class Install(unittest.TestCase):
     def test_built_in_models_have_names(self):
         done = self.weft("embed", "weft-demo-embed", "--device", "cpu", input="hello\n")
         self.assertEqual((done.returncode, done.stdout[:1]), (0, "["), done.stderr)
+        done = self.weft("tokenize", "weft-demo-chat", input="hello\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.weft("render", "weft-demo-chat", input='{"messages": [{"role": "user", "content": "hello"}]}')
+        self.assertEqual(done.returncode, 0, done.stderr)
         for name in "weft-demo", "models/weft-demo-embed":
             done = self.weft("embed", name, input="hello\n")
             self.assertEqual(done.returncode, 1, done.stderr)
