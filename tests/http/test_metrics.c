@@ -314,8 +314,7 @@ static void test_histograms(void **state)
     is("vllm:inter_token_latency_seconds_sum" CHAT "}", 0.06);
     is("vllm:time_per_output_token_seconds_sum" CHAT "}", 0.06); // its older name
     assert_null(value_at("vllm:request_prompt_tokens_sum" EMBED "}"));
-    assert_null(
-        value_at("vllm:request_tokenization_time_seconds_sum" CHAT "}")); // not a vLLM metric
+    assert_null(value_at("vllm:request_tokenization_time_seconds_sum" CHAT "}"));
     is("weft_request_tokenization_time_seconds_sum" CHAT "}", 0.004);
     is("te_request_duration_sum" EMBED "}", 4);
     is("te_request_tokenization_duration_sum" EMBED "}", 0.004);
