@@ -48,7 +48,9 @@ struct device_facts {
     bool exact;                // true in exact mode
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
-    enum dtype float32_runs_as; // dtype of a float32 checkpoint's weights if --dtype is not given
+    // Dtypes of the weights if --dtype is not given: of a float32 checkpoint, and of a GGUF file
+    // with quantised tensors.
+    enum dtype float32_runs_as, quantised_runs_as;
     double kv_share; // largest share of memory_available for KV blocks if no option sets their size
     uint64_t kv_default; // bytes of a model's KV blocks if no option sets their size, at least what
                          // its longest sequence needs; 0: as many as fit

@@ -96,6 +96,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .exact = true,
                                  .memory_available = cpu_memory_available(),
                                  .float32_runs_as = DTYPE_F32,
+                                 .quantised_runs_as = DTYPE_I8,
                                  .kv_share = 0.25, // leaves memory for other programs
                                  .kv_default = 1ull << 30,
                                  .step_stretch = STEP_STRETCH,

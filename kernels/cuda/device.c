@@ -225,6 +225,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     else
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
+    out->quantised_runs_as = DTYPE_BF16;
     out->kv_share = 1;
     out->kv_default = 0;
     out->step_stretch = 0; // small steps would leave a GPU idle

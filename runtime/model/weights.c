@@ -457,47 +457,55 @@ static void prefix_choose(struct lister *p)
     }
 }
 
-// Returns the dtype of the first layer's output projection, which counts as the checkpoint's; -1:
-// unknown.
-static int checkpoint_dtype(const struct lister *p)
+// Returns the first layer's output projection, whose type counts as the checkpoint's; NULL: the
+// model has no checkpoint, or that lacks the tensor.
+static const struct tensor *type_tensor(const struct lister *p)
 {
     if (!p->args->tensors)
-        return p->config->dtype;
+        return NULL;
     char name[NAME_MAX_BYTES];
     name_make(name, p, p->config->arch->names->o.name, 0, ".weight");
-    const struct tensor *tensor = tensors_find(p->args->tensors, name);
-    return !tensor ? -1 : tensor->blocks ? DTYPE_BF16 : tensor->dtype;
+    return tensors_find(p->args->tensors, name);
 }
 
-// Logs that quantised weights run as bfloat16. Rounding to bfloat16 changes their values less than
-// quantising them again.
-static void quantised_note(const struct lister *p)
+// Chooses the dtype of the products if --dtype is not given. tensor: see type_tensor; held: its
+// dtype, for quantised elements bfloat16.
+static enum dtype dtype_default(const struct lister *p, const struct device_facts *facts,
+                                const struct tensor *tensor, enum dtype held)
 {
-    char name[NAME_MAX_BYTES];
-    name_make(name, p, p->config->arch->names->o.name, 0, ".weight");
-    const struct tensor *tensor = p->args->tensors ? tensors_find(p->args->tensors, name) : NULL;
-    if (tensor && tensor->blocks && p->args->dtype < 0 && p->args->sizes->rank == 0)
-        log_line(LOG_INFO,
-                 "the weights are quantised (%s) and run as bfloat16, which loses least; --dtype "
-                 "int8 takes half the memory",
-                 tensor->type);
+    bool first = p->args->sizes->rank == 0; // one rank logs
+    if (tensor && tensor->blocks) {
+        bool int8 = facts->quantised_runs_as == DTYPE_I8;
+        if (first)
+            log_line(LOG_INFO,
+                     "the file's weights are quantised (%s) and are held as %s; --dtype %s",
+                     tensor->type, dtype_name(facts->quantised_runs_as),
+                     int8 ? "bfloat16 loses less and takes twice the memory"
+                          : "int8 takes half the memory");
+        return facts->quantised_runs_as;
+    }
+    if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
+        if (first)
+            log_line(LOG_INFO, "the float32 checkpoint runs as %s; --dtype float32 keeps it",
+                     dtype_name(facts->float32_runs_as));
+        return facts->float32_runs_as;
+    }
+    return held;
 }
 
 static void dtypes_choose(struct lister *p)
 {
-    quantised_note(p);
-    int stored = checkpoint_dtype(p);
+    const struct tensor *tensor = type_tensor(p);
+    int stored = !p->args->tensors ? p->config->dtype
+                 : !tensor         ? -1
+                 : tensor->blocks  ? DTYPE_BF16
+                                   : tensor->dtype;
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;
-    list->dtype = p->args->dtype < 0 ? held : (enum dtype)p->args->dtype;
     struct device_facts facts;
     p->args->api->facts(p->args->device, &facts);
-    if (p->args->dtype < 0 && held == DTYPE_F32 && facts.float32_runs_as != DTYPE_F32) {
-        list->dtype = facts.float32_runs_as;
-        if (p->args->sizes->rank == 0)
-            log_line(LOG_INFO, "the float32 checkpoint runs as %s; --dtype float32 keeps it",
-                     dtype_name(list->dtype));
-    }
+    list->dtype =
+        p->args->dtype < 0 ? dtype_default(p, &facts, tensor, held) : (enum dtype)p->args->dtype;
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;

@@ -25,6 +25,7 @@ static void test_facts(void **state)
     assert_true(t.facts.memory_available > 1 << 20);
     assert_non_null(strstr(t.facts.name, "2 threads"));
     assert_int_equal(t.facts.float32_runs_as, DTYPE_F32);
+    assert_int_equal(t.facts.quantised_runs_as, DTYPE_I8);
     assert_true(t.facts.kv_share == 0.25 && t.facts.kv_default == 1ull << 30 &&
                 t.facts.step_stretch == 2.5);
     for (int i = 0; i < DTYPE_COUNT; i++)

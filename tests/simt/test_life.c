@@ -191,6 +191,7 @@ static void test_facts_of_a_card(void **state)
         // -1: the emulator's default is exact mode
         assert_int_equal(facts.exact, options.exact != 0);
         assert_int_equal(facts.float32_runs_as, DTYPE_F32);
+        assert_int_equal(facts.quantised_runs_as, DTYPE_BF16);
         struct simt_counts counts;
         simt_read(&counts);
         uint64_t left = (1u << 30) - counts.device_bytes; // a twentieth is reserved for the driver
