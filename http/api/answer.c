@@ -215,6 +215,7 @@ size_t answer_break(struct answer_parts *a, struct arena_text *text)
     text_add(a, text, text_span(call->arguments.at, call->arguments.bytes));
     *run_last(a) = (struct answer_run){RUN_TEXT, text->bytes - before, a->call_count, NULL};
     call->arguments.bytes = 0;
+    call->broken = true;
     return text->bytes - before;
 }
 

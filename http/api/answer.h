@@ -102,9 +102,9 @@ struct answer_call {
     size_t written;              // bytes of `arguments` that a stream has written
     bool begun;                  // true if a stream has written id and name
     bool custom;                 // true if it is of a tool in custom_tools
-    bool deferred; // true if output is deferred until the call is complete; false: streamed
-    bool closed;
-    bool complete; // true if the arguments are a complete JSON object
+    bool deferred;       // true if output is deferred until the call is complete; false: streamed
+    bool closed, broken; // broken: true after answer_break, the call is text
+    bool complete;       // true if the arguments are a complete JSON object
 };
 
 enum answer_kind { RUN_TEXT, RUN_REASONING, RUN_CALL };

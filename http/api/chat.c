@@ -103,19 +103,42 @@ static void delta_end(const struct generation *g, const struct answer_piece *pie
     openai_chunk_end(g, out);
 }
 
+// Names of the members of a call: those of a function, or of a custom tool.
+static const char *call_member(const struct answer_call *call)
+{
+    return call->custom ? "custom" : "function";
+}
+
+static const char *call_input(const struct answer_call *call)
+{
+    return call->custom ? ANSWER_CUSTOM_INPUT : "arguments";
+}
+
 static void call_head_put(const struct answer_call *call, struct json_buffer *out)
 {
+    const char *member = call_member(call);
     json_put_member(out, "\"id\":", call->id);
-    json_put_member(out, ",\"type\":\"function\",\"function\":{\"name\":", call->name);
-    json_put_literal(out, ",\"arguments\":");
+    json_put_format(out, ",\"type\":\"%s\",\"%s\":{\"name\":", member, member);
+    json_put_string(out, call->name);
+    json_put_format(out, ",\"%s\":", call_input(call));
+}
+
+// Returns the index of a call in the answer, which does not count calls that became text.
+static uint32_t call_index(const struct answer_parts *a, uint32_t call)
+{
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < call; i++)
+        index += !a->calls[i].broken;
+    return index;
 }
 
 // Writes the new part of a call as chunks: its id and name, its arguments, or one chunk for each.
 static void call_put(const struct generation *g, const struct answer_piece *piece,
                      struct json_buffer *out)
 {
-    uint32_t i = piece->call - 1;
-    const struct answer_call *call = &generation_choice(g)->answer.calls[i];
+    const struct answer_parts *a = &generation_choice(g)->answer;
+    const struct answer_call *call = &a->calls[piece->call - 1];
+    uint32_t i = call_index(a, piece->call - 1);
     if (!call->begun) {
         delta_begin(g, out);
         json_put_format(out, "\"tool_calls\":[{\"index\":%u,", i);
@@ -125,7 +148,8 @@ static void call_put(const struct generation *g, const struct answer_piece *piec
     }
     if (piece->text.bytes > 0) {
         delta_begin(g, out);
-        json_put_format(out, "\"tool_calls\":[{\"index\":%u,\"function\":{\"arguments\":", i);
+        json_put_format(out, "\"tool_calls\":[{\"index\":%u,\"%s\":{\"%s\":", i, call_member(call),
+                        call_input(call));
         json_put_string(out, piece->text);
         json_put_literal(out, "}}]");
         delta_end(g, piece, out);
@@ -161,13 +185,17 @@ static void parts_put(const struct choice *c, struct json_buffer *out)
         json_put_literal(out, ",");
         reasoning_put(text_span(a->reasoning.at, a->reasoning.bytes), out);
     }
+    uint32_t written = 0;
     for (uint32_t i = 0; i < a->call_count; i++) {
         const struct answer_call *call = &a->calls[i];
-        json_put_literal(out, i > 0 ? ",{" : ",\"tool_calls\":[{");
+        if (call->broken)
+            continue;
+        json_put_literal(out, written++ > 0 ? ",{" : ",\"tool_calls\":[{");
         call_head_put(call, out);
         json_put_string(out, text_span(call->arguments.at, call->arguments.bytes));
-        json_put_literal(out, i + 1 < a->call_count ? "}}" : "}}]");
+        json_put_literal(out, "}}");
     }
+    json_put_literal(out, written > 0 ? "]" : "");
 }
 
 static void chat_choice(const struct generation *g, uint32_t choice, struct json_buffer *out)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts the messages of a chat completion request to a conversation (docs/API.md). Error paths
 // refer to the request: messages[2].content[0].type.
-#include "http/api/fields.h"
+#include "http/api/answer.h"
 #include "http/api/conversation.h"
+#include "http/api/fields.h"
 
 #include <string.h>
 
@@ -34,10 +35,17 @@ static const struct field_rule function_rows[] = {
 };
 static const struct field_rules function_members = FIELD_RULES(function_rows, NULL);
 
+static const struct field_rule custom_rows[] = {
+    FIELD_TYPED("name", "s"),
+    FIELD_TYPED("input", "s"),
+};
+static const struct field_rules custom_members = FIELD_RULES(custom_rows, NULL);
+
 static const struct field_rule call_rows[] = {
     FIELD_TYPED("id", "s"),
     FIELD_TYPED("type", "s"),
     FIELD_OBJECT("function", function_members),
+    FIELD_OBJECT("custom", custom_members),
     FIELD_HARMLESS("index", "i"),
     FIELD_HARMLESS("cache_control", "o"),
 };
@@ -46,6 +54,25 @@ static const struct field_rules call_rules = FIELD_RULES(call_rows, NULL);
 static const struct part_kind text_parts[] = {{"text", "text"}, {NULL, NULL}};
 static const struct part_kind assistant_parts[] = {
     {"text", "text"}, {"refusal", "refusal"}, {NULL, NULL}};
+
+// Reads the call of a custom tool, whose input is a member of its arguments.
+static void custom_read(struct conversation *c, struct fields *f, json_t *message,
+                        const json_t *entry, struct tool_call *call, const char *path)
+{
+    struct field_path base = fields_path_keep(path);
+    const json_t *custom = fields_member(f, entry, path, "custom", JSON_OBJECT);
+    if (f->failed)
+        return;
+    call->name = fields_member_string(f, custom, fields_path(f, "%s.custom", base.at), "name");
+    (void)fields_member_string(f, custom, fields_path(f, "%s.custom", base.at),
+                               ANSWER_CUSTOM_INPUT);
+    if (f->failed)
+        return;
+    json_t *arguments = json_pack("{sO}", ANSWER_CUSTOM_INPUT, json_member(custom, "input"));
+    call->arguments = arguments;
+    conversation_add_call(c, message, call);
+    json_decref(arguments);
+}
 
 static void call_read(struct conversation *c, struct fields *f, json_t *message,
                       const json_t *entry, const char *path)
@@ -57,10 +84,16 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
     }
     fields_check_object(f, &call_rules, entry, path);
     const json_t *type = json_member(entry, "type");
-    if (type && !text_is(json_text(type), "function"))
-        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
+    bool custom = text_is(json_text(type), "custom");
+    if (type && !custom && !text_is(json_text(type), "function"))
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path),
+                    "must be 'function' or 'custom'");
     call.id = fields_member_string(f, entry, path, "id");
     conversation_check_id(c, f, call.id, fields_path(f, "%s.id", path));
+    if (custom) {
+        custom_read(c, f, message, entry, &call, path);
+        return;
+    }
     const json_t *function = fields_member(f, entry, path, "function", JSON_OBJECT);
     if (f->failed)
         return;

@@ -29,7 +29,7 @@ struct generation_tools {
     json_t *converted;         // tools for the template and the reply parser, or NULL
     json_t *streamed;          // Messages: see streamed_tools of struct answer_parts
     json_t *loaded;            // Messages: names of deferred tools to load, or NULL
-    json_t *custom;            // Responses: see custom_tools of struct answer_parts
+    json_t *custom;            // see custom_tools of struct answer_parts
     json_t *spaces;            // Responses: see spaces of struct answer_parts
     struct tool_choice choice; // which of the tools may or must be called
 };

@@ -23,7 +23,8 @@ static const struct field_rule tool_rows[] = {
 };
 static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
 
-// Checks the type of a tool. Anthropic's server-side tools have other types and are rejected.
+// Checks the type of a tool. Tools that only clients of Anthropic's models run have other types,
+// such as bash_20250124, and are rejected.
 static void type_check(struct fields *f, const json_t *type, const char *path)
 {
     struct text shown = text_head(json_text(type), 64);
@@ -101,6 +102,11 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
     struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
     if (!json_is_object(tool)) {
         fields_fail(f, HTTP_INVALID_TYPE, path.at, "must be an object");
+        return;
+    }
+    struct text type = json_text(json_member(tool, "type"));
+    if (tools_type_is_hosted(type)) {
+        tools_hosted_log(text_head(type, 64));
         return;
     }
     type_check(f, json_member(tool, "type"), fields_path(f, "%s.type", path.at));

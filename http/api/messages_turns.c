@@ -4,6 +4,8 @@
 // messages.1.content.0.type.
 #include "http/api/conversation.h"
 
+#include "base/json_keys.h"
+
 #include <string.h>
 
 enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
@@ -129,6 +131,52 @@ static void result_read(struct message *t, const json_t *block, const char *path
     json_buffer_free(&content);
 }
 
+static bool text_ends(struct text t, const char *ending)
+{
+    size_t bytes = strlen(ending);
+    return t.bytes > bytes && memcmp(t.at + t.bytes - bytes, ending, bytes) == 0;
+}
+
+// Returns true if only Anthropic's servers write blocks of this type: calls of tools that they run
+// and their results.
+static bool type_is_hosted(struct text type)
+{
+    return text_ends(type, "_tool_use") || text_ends(type, "_tool_result");
+}
+
+// Removes what the model cannot read.
+static void hosted_trim(json_t *block)
+{
+    static const char *const left_out[] = {"id",     "tool_use_id",       "cache_control",
+                                           "caller", "encrypted_content", "encrypted_stdout"};
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        json_object_del(block, left_out[i]);
+}
+
+// Appends such a block as text: the model has no such tool, so it is no call that a template could
+// render.
+static void hosted_read(struct message *t, const json_t *block)
+{
+    struct json_buffer text = {0};
+    json_t *shown = json_object_copied(block), *content = json_object_get(shown, "content");
+    json_t *entries = json_is_array(content) ? json_array() : NULL, *entry;
+    size_t i;
+    hosted_trim(shown);
+    json_array_foreach(content, i, entry)
+    {
+        json_t *copy = json_is_object(entry) ? json_object_copied(entry) : json_incref(entry);
+        hosted_trim(copy);
+        json_array_append_new(entries, copy);
+    }
+    if (entries)
+        json_object_set_new(shown, "content", entries);
+    json_put_value(&text, shown);
+    if (fields_spend(t->fields, text.bytes))
+        conversation_line(&t->text, json_buffer_text(&text));
+    json_buffer_free(&text);
+    json_decref(shown);
+}
+
 static void assistant_block(struct message *t, const json_t *block, struct text type,
                             const char *path)
 {
@@ -143,6 +191,8 @@ static void assistant_block(struct message *t, const json_t *block, struct text 
         fields_member_string(f, block, path, "name");
         fields_member(f, block, path, "input", JSON_OBJECT);
         json_array_append(t->calls, (json_t *)block);
+    } else if (type_is_hosted(type)) {
+        hosted_read(t, block);
     } else if (!text_is(type, "redacted_thinking")) {
         refuse_type(f, path, type);
     }

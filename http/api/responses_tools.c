@@ -8,9 +8,6 @@
 //   hosted      left out: a tool that OpenAI's servers run. Agents list them in every request.
 #include "http/api/tools.h"
 
-#include "base/log.h"
-
-#include <stdatomic.h>
 #include <string.h>
 
 static const struct field_rule tool_rows[] = {
@@ -103,87 +100,14 @@ static void function_read(struct tool_place *p, const json_t *tool, const char *
         tool_add(p, tool, name, json_member(tool, "parameters"));
 }
 
-// Checks the format of a custom tool's input. Returns the text that states it to the model (new
-// reference), because no grammar enforces it; NULL if the input is any text.
-static json_t *format_text(struct fields *f, const json_t *format, const char *path)
-{
-    struct text type = format ? fields_member_string(f, format, path, "type") : text_of("text");
-    if (f->failed || text_is(type, "text"))
-        return NULL;
-    if (!text_is(type, "grammar")) {
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", path),
-                    "must be 'text' or 'grammar'");
-        return NULL;
-    }
-    // chat completions have these members in `grammar`
-    const json_t *in = json_member(format, "grammar");
-    in = json_is_object(in) ? in : format;
-    struct text syntax = fields_member_string(f, in, path, "syntax");
-    struct text definition = fields_member_string(f, in, path, "definition");
-    if (f->failed)
-        return NULL;
-    return json_sprintf("The input must match this grammar (%.*s):\n%.*s", (int)syntax.bytes,
-                        syntax.at, (int)definition.bytes, definition.at);
-}
-
 static void custom_read(struct tool_place *p, const json_t *tool, const char *path)
 {
-    struct fields *f = p->fields;
-    fields_check_object(f, &custom_rules, tool, path);
-    json_t *name = name_read(p, tool, path);
-    json_t *format = format_text(f, json_member(tool, "format"), fields_path(f, "%s.format", path));
-    json_t *parameters = json_pack("{s:s,s:{s:{s:s}},s:[s],s:b}", "type", "object", "properties",
-                                   ANSWER_CUSTOM_INPUT, "type", "string", "required",
-                                   ANSWER_CUSTOM_INPUT, "additionalProperties", 0);
-    if (name && !f->failed) {
-        json_t **custom = &p->g->tools.custom;
-        *custom = *custom ? *custom : json_object();
-        json_object_set_new(*custom, json_string_value(name), json_true());
-        if (format)
-            json_object_set(
-                json_object_get(json_object_get(parameters, "properties"), ANSWER_CUSTOM_INPUT),
-                "description", format);
-        tool_add(p, tool, json_incref(name), parameters);
-    }
+    struct field_path base = fields_path_keep(path);
+    fields_check_object(p->fields, &custom_rules, tool, path);
+    json_t *name = name_read(p, tool, base.at);
+    if (name && !p->fields->failed)
+        tools_custom_add(p->g, tool, name, base.at, p->out);
     json_decref(name);
-    json_decref(format);
-    json_decref(parameters);
-}
-
-bool responses_type_is_hosted(struct text type)
-{
-    static const char *const names[] = {
-        "web_search",
-        "file_search",
-        "image_generation",
-        "code_interpreter",
-        "mcp",
-        "computer",
-        "shell",
-        "local_shell",
-        "apply_patch",
-        "tool_search",
-        "container",
-        "x_search",
-        "programmatic_tool_calling",
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t bytes = strlen(names[i]);
-        // also with a version: web_search_preview_2025_03_11, computer-preview, mcp_list_tools
-        if (type.bytes >= bytes && memcmp(type.at, names[i], bytes) == 0 &&
-            (type.bytes == bytes || type.at[bytes] == '_' || type.at[bytes] == '-'))
-            return true;
-    }
-    return false;
-}
-
-// Logs that a hosted tool was left out; after the first time with level debug.
-static void hosted_log(struct text type)
-{
-    static atomic_bool logged;
-    bool again = atomic_exchange_explicit(&logged, true, memory_order_relaxed);
-    log_line(again ? LOG_DEBUG : LOG_INFO, "left out a tool that only its provider runs: '%.*s'%s",
-             (int)type.bytes, type.at, again ? "" : " (later ones: log level debug)");
 }
 
 static void any_read(struct tool_place *p, const json_t *tool, const char *path);
@@ -217,8 +141,8 @@ static void any_read(struct tool_place *p, const json_t *tool, const char *path)
         custom_read(p, tool, base.at);
     else if (text_is(type, "namespace") && !p->space.at)
         space_read(p, tool, base.at);
-    else if (responses_type_is_hosted(type))
-        hosted_log(shown);
+    else if (tools_type_is_hosted(type))
+        tools_hosted_log(shown);
     else
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", base.at),
                     "must be 'function', 'custom' or 'namespace': tools of the type '%.*s' are "
@@ -239,7 +163,6 @@ void responses_tools_read(struct generation *g)
 {
     json_t *names = json_object(), *converted = tools_convert(g, names, tool_read);
     tools_choose(g, names, true, converted);
-    g->options.custom_tools = g->tools.custom;
     g->options.spaces = g->tools.spaces;
     json_decref(converted);
     json_decref(names);

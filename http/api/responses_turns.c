@@ -189,7 +189,7 @@ static bool type_is_hosted(struct text type)
     bool ends = false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         ends = ends || text_ends(type, endings[i]);
-    return ends && responses_type_is_hosted(type);
+    return ends && tools_type_is_hosted(type);
 }
 
 // Reads an item of a hosted tool as text: the model has no such tool, so the item is no call that a

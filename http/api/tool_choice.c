@@ -10,6 +10,7 @@ static const struct field_rules name_rules = FIELD_RULES(name_rows, NULL);
 static const struct field_rule entry_rows[] = {
     FIELD_READ_BY("type"),
     FIELD_READ_BY("function"),
+    FIELD_READ_BY("custom"),
 };
 static const struct field_rules entry_rules = FIELD_RULES(entry_rows, NULL);
 
@@ -22,6 +23,7 @@ static const struct field_rules allowed_rules = FIELD_RULES(allowed_rows, NULL);
 static const struct field_rule choice_rows[] = {
     FIELD_READ_BY("type"),
     FIELD_READ_BY("function"),
+    FIELD_READ_BY("custom"),
     FIELD_READ_BY("allowed_tools"),
 };
 static const struct field_rules choice_rules = FIELD_RULES(choice_rows, NULL);
@@ -48,15 +50,18 @@ static bool is_listed(const json_t *names, const json_t *name)
     return found;
 }
 
-// Adds the tool that {"function": {"name"}}, or in the flat form {"name"}, names.
+// Adds the tool that {"function": {"name"}} or {"custom": {"name"}}, or in the flat form {"name"},
+// names.
 static void name_add(const struct choice_reader *r, const json_t *entry, const char *path)
 {
     struct fields *f = r->fields;
     struct field_path inside = fields_path_keep(path);
     const json_t *function = entry;
     if (!r->flat) {
-        function = fields_member(f, entry, path, "function", JSON_OBJECT);
-        inside = fields_path_keep(fields_path(f, "%s.function", inside.at));
+        bool custom = text_is(json_text(json_member(entry, "type")), "custom");
+        const char *member = custom ? "custom" : "function";
+        function = fields_member(f, entry, path, member, JSON_OBJECT);
+        inside = fields_path_keep(fields_path(f, "%s.%s", inside.at, member));
         if (!function)
             return;
         fields_check_object(f, &name_rules, function, inside.at);
@@ -75,10 +80,10 @@ static void name_add(const struct choice_reader *r, const json_t *entry, const c
 }
 
 // Returns true for the type of a tool that a choice can name.
-static bool type_is_callable(const struct choice_reader *r, const json_t *type)
+static bool type_is_callable(const json_t *type)
 {
     struct text name = json_text(type);
-    return text_is(name, "function") || (r->flat && text_is(name, "custom"));
+    return text_is(name, "function") || text_is(name, "custom");
 }
 
 static void allowed_list_read(const struct choice_reader *r, const json_t *tools, const char *path)
@@ -95,9 +100,9 @@ static void allowed_list_read(const struct choice_reader *r, const json_t *tools
         struct field_path each = fields_path_keep(fields_path(f, "%s.tools[%zu]", path, i));
         if (!json_is_object(entry))
             fields_fail(f, HTTP_INVALID_TYPE, each.at, "must be an object");
-        else if (!type_is_callable(r, json_member(entry, "type")))
+        else if (!type_is_callable(json_member(entry, "type")))
             fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", each.at),
-                        r->flat ? "must be 'function' or 'custom'" : "must be 'function'");
+                        "must be 'function' or 'custom'");
         if (f->failed)
             return;
         fields_check_object(f, r->flat ? &flat_rules : &entry_rules, entry, each.at);
@@ -136,15 +141,14 @@ static void object_read(const struct choice_reader *r, const json_t *choice)
         return;
     fields_check_object(f, r->flat ? &flat_rules : &choice_rules, choice, "tool_choice");
     r->out->allowed = json_array();
-    if (type_is_callable(r, type)) {
+    if (type_is_callable(type)) {
         r->out->must = true;
         name_add(r, choice, "tool_choice");
     } else if (text_is(json_text(type), "allowed_tools")) {
         allowed_read(r, choice);
     } else {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "tool_choice.type",
-                    r->flat ? "must be 'function', 'custom' or 'allowed_tools'"
-                            : "must be 'function' or 'allowed_tools'");
+                    "must be 'function', 'custom' or 'allowed_tools'");
     }
 }
 
@@ -203,6 +207,12 @@ bool tools_form_text(const struct generation *g)
     return g->structured.source.kind != GRAMMAR_KIND_NONE && !g->tools.choice.must;
 }
 
+bool tools_form_calls(const struct generation *g)
+{
+    return g->tools.converted &&
+           (g->tools.choice.must || g->tools.choice.allowed || any_is_strict(g->tools.converted));
+}
+
 static void calls_set(struct generation *g, struct text text)
 {
     struct text copy = arena_copy(exchange_arena(g->call.exchange), text);
@@ -219,8 +229,7 @@ void tools_constrain(struct generation *g)
     struct fields *f = &g->call.fields;
     struct json_buffer text = {0};
     bool has_text_grammar = tools_form_text(g);
-    bool called = g->tools.converted && (g->tools.choice.must || g->tools.choice.allowed ||
-                                         any_is_strict(g->tools.converted));
+    bool called = tools_form_calls(g);
     // A grammar for text leaves reasoning unconstrained.
     if (!called && !(has_text_grammar && g->options.reads_reply))
         return;

@@ -13,9 +13,17 @@ static const struct field_rule function_rows[] = {
 };
 static const struct field_rules function_rules = FIELD_RULES(function_rows, NULL);
 
+static const struct field_rule custom_rows[] = {
+    FIELD_READ_BY("name"),
+    FIELD_TYPED("description", "s"),
+    FIELD_TYPED("format", "o"),
+};
+static const struct field_rules custom_rules = FIELD_RULES(custom_rows, NULL);
+
 static const struct field_rule tool_rows[] = {
     FIELD_READ_BY("type"),
     FIELD_READ_BY("function"),
+    FIELD_READ_BY("custom"),
     FIELD_HARMLESS("cache_control", "o"),
 };
 static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
@@ -47,10 +55,12 @@ void tools_name_read(struct fields *f, const json_t *name, const char *path, siz
         json_object_set_new(names, json_string_value(name), json_true());
 }
 
-static void function_read(struct fields *f, const json_t *function, const char *path, json_t *names)
+// Checks the members of a function or a custom tool.
+static void tool_check(struct fields *f, const struct field_rules *rules, const json_t *function,
+                       const char *path, json_t *names)
 {
     struct field_path kept = fields_path_keep(path);
-    fields_check_object(f, &function_rules, function, kept.at);
+    fields_check_object(f, rules, function, kept.at);
     tools_name_read(f, json_member(function, "name"), fields_path(f, "%s.name", kept.at),
                     TOOL_NAME_MAX, names);
 }
@@ -61,15 +71,21 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
     struct fields *f = &g->call.fields;
     struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
     struct text type = fields_member_string(f, tool, path.at, "type"), shown = text_head(type, 32);
-    if (!f->failed && !text_is(type, "function"))
+    bool custom = text_is(type, "custom");
+    const char *member = custom ? "custom" : "function";
+    if (!f->failed && !custom && !text_is(type, "function"))
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", path.at),
-                    "must be 'function', got '%.*s'", (int)shown.bytes, shown.at);
-    const json_t *function = fields_member(f, tool, path.at, "function", JSON_OBJECT);
+                    "must be 'function' or 'custom', got '%.*s'", (int)shown.bytes, shown.at);
+    const json_t *function = fields_member(f, tool, path.at, member, JSON_OBJECT);
     if (f->failed)
         return;
     fields_check_object(f, &tool_rules, tool, path.at);
-    function_read(f, function, fields_path(f, "%s.function", path.at), names);
-    json_array_append_new(out, tools_entry(function, json_member(function, "parameters")));
+    struct field_path inside = fields_path_keep(fields_path(f, "%s.%s", path.at, member));
+    tool_check(f, custom ? &custom_rules : &function_rules, function, inside.at, names);
+    if (custom && !f->failed)
+        tools_custom_add(g, function, json_member(function, "name"), inside.at, out);
+    else
+        json_array_append_new(out, tools_entry(function, json_member(function, "parameters")));
 }
 
 json_t *tools_entry(const json_t *function, const json_t *parameters)
@@ -143,6 +159,7 @@ void tools_choose(struct generation *g, const json_t *names, bool flat, const js
     struct fields *f = &g->call.fields;
     tool_choice_read(f, names, flat, &g->tools.choice);
     g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
+    g->options.custom_tools = g->tools.custom;
     bool called = !g->tools.choice.hidden && json_array_size(tools) > 0 && !f->failed;
     tools_use(g, called ? json_incref((json_t *)tools) : NULL); // tools is only read
 }

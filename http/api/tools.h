@@ -28,8 +28,16 @@ typedef void tool_reader(struct generation *g, const json_t *tool, size_t i, jso
 json_t *tools_convert(struct generation *g, json_t *names, tool_reader *read);
 // Reads tool_choice and parallel_tool_calls, then calls tools_use. flat: see tool_choice_read.
 void tools_choose(struct generation *g, const json_t *names, bool flat, const json_t *tools);
-// Responses: returns true if only OpenAI's servers run tools of this type.
-bool responses_type_is_hosted(struct text type);
+// Adds a custom tool to `out`: a function with one string. Its calls are complete when they are
+// sent, and contain that string alone. tool: object with description and format. name: the name
+// that the model sees.
+void tools_custom_add(struct generation *g, const json_t *tool, const json_t *name,
+                      const char *path, json_t *out);
+// Returns true if only the servers of OpenAI or Anthropic run tools of this type. Agents list such
+// tools in every request; they are left out.
+bool tools_type_is_hosted(struct text type);
+// Logs that such a tool was left out.
+void tools_hosted_log(struct text type);
 // Responses: returns the name by which the model knows a tool of this namespace (at is NULL: none).
 struct text responses_flat_name(struct arena *arena, struct text space, struct text name);
 // Returns true if tools, calls and results are text for the model's template (generic_calls).
@@ -43,5 +51,8 @@ void tool_choice_read(struct fields *f, const json_t *names, bool flat, struct t
 // After prompt_make: sets the grammar of the answer if tool_choice or a strict function forces the
 // form of calls, or if a form of the text is combined with tools or reasoning.
 void tools_constrain(struct generation *g);
+// Returns true if a grammar holds the calls of the request's tools to their form: tool_choice or a
+// strict function.
+bool tools_form_calls(const struct generation *g);
 // Returns true if a field constrains the form of the answer's text.
 bool tools_form_text(const struct generation *g);

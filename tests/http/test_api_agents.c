@@ -430,3 +430,167 @@ PLAIN_TEST(test_generic_calls)
     assert_non_null(strstr(fake.sent, "{\\\"a\\\": 2}"));
     fake_end();
 }
+
+// --- custom tools on chat completions ---
+
+#define CHAT "/v1/chat/completions"
+#define CHAT_HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define CHAT_FORMAT(syntax, definition)                                                            \
+    "\"format\":{\"type\":\"grammar\",\"grammar\":{\"syntax\":\"" syntax                           \
+    "\",\"definition\":\"" definition "\"}}"
+#define CHAT_CUSTOM(name, more) "{\"type\":\"custom\",\"custom\":{\"name\":\"" name "\"," more "}}"
+#define CHAT_TOOLS                                                                                 \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}," CHAT_CUSTOM(               \
+        "patch", CHAT_FORMAT("lark", "start: x")) "]"
+#define CHAT_BODY(more) CHAT, "{" CHAT_HI "," CHAT_TOOLS more "}"
+#define CHAT_CALL(input)                                                                           \
+    "\"type\":\"custom\",\"custom\":{\"name\":\"patch\",\"input\":\"" input "\"}}]"
+
+static void hermes(void)
+{
+    fake_dialect("hermes", "none");
+}
+
+TEST(test_custom_tools_of_chat)
+{
+    static const struct api_case cases[] = {
+        {"an answer", hermes, CHAT_BODY(""),
+         .text = CALL("patch", "{\"input\": \"a\\n\\\"b\\\"\"}"), .finish = FINISH_STOP,
+         .status = 200, .has = {"\"finish_reason\":\"tool_calls\"", CHAT_CALL("a\\n\\\"b\\\"")}},
+        {"a stream", hermes, CHAT_BODY(",\"stream\":true"),
+         .text = CALL("f", "{}") "\n" CALL("patch", "{\"input\": \"ab\"}"), .finish = FINISH_STOP,
+         .status = 200,
+         .has = {"{\"tool_calls\":[{\"index\":1,\"id\":\"call_", CHAT_CALL(""),
+                 "{\"tool_calls\":[{\"index\":1,\"custom\":{\"input\":\"ab\"}}]"}},
+        {"arguments without the string are text", hermes, CHAT_BODY(""),
+         .text = CALL("patch", "{\"a\": 1}") "\n" CALL("f", "{}"), .finish = FINISH_STOP,
+         .status = 200,
+         .has = {"\"content\":\"patch {\\\"a\\\": 1}", "\"tool_calls\":[{\"id\":\"call_",
+                 "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]"},
+         .lacks = {"\"custom\""}},
+        {"such a call in a stream", hermes, CHAT_BODY(",\"stream\":true"),
+         .text = CALL("patch", "{\"a\": 1}") "\n" CALL("f", "{}"), .finish = FINISH_STOP,
+         .status = 200, .has = {"\"content\":\"patch {\\\"a\\\": 1}", "\"index\":0,\"id\""},
+         .lacks = {"\"custom\"", "\"index\":1"}},
+        {"a limit", hermes, CHAT_BODY(""),
+         .text = "<tool_call>{\"name\": \"patch\", \"arguments\": {\"input\": \"ab",
+         .finish = FINISH_LENGTH, .status = 200,
+         .has = {"\"finish_reason\":\"length\"", CHAT_CALL("")}},
+    };
+    API_CASES_RUN(cases);
+}
+
+TEST(test_custom_tools_of_chat_as_history)
+{
+    fake_request(CHAT,
+                 "{" CHAT_TOOLS ",\"messages\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":"
+                 "\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"type\":\"custom\",\"custom\":"
+                 "{\"name\":\"patch\",\"input\":\"i\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
+                 "\"1\",\"content\":\"o\"}]}");
+    prompt_is("[user]u[assistant](patch {\"input\":\"i\"})[tool]o[tools f patch][assistant]");
+    fake_gone();
+}
+
+// A regular expression is enforced; other grammars are text for the model.
+PLAIN_TEST(test_custom_formats)
+{
+    static const struct {
+        const char *path, *more, *has, *not;
+    } cases[] = {
+        {CHAT, CHAT_HI ",\"tools\":[" CHAT_CUSTOM("re", CHAT_FORMAT("regex", "a+|b")) "]",
+         CALL("re", "{\"input\": \"aa\"}"), CALL("re", "{\"input\": \"ab\"}")},
+        {PATH,
+         HI ",\"tools\":[{\"type\":\"custom\",\"name\":\"re\",\"format\":{\"type\":\"grammar\","
+            "\"syntax\":\"regex\",\"definition\":\"a+|b\"}}]",
+         CALL("re", "{\"input\": \"b\"}"), CALL("re", "{\"input\": \"xa\"}")},
+        {CHAT,
+         CHAT_HI "," CHAT_TOOLS ",\"tool_choice\":{\"type\":\"custom\",\"custom\":{\"name\":"
+                 "\"patch\"}}",
+         CALL("patch", "{\"input\": \"any\"}"), CALL("f", "{}")},
+        {CHAT,
+         CHAT_HI "," CHAT_TOOLS ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":"
+                 "{\"mode\":\"required\",\"tools\":[{\"type\":\"custom\",\"custom\":{\"name\":"
+                 "\"patch\"}}]}}",
+         CALL("patch", "{\"input\": \"any\"}"), CALL("f", "{}")},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[2048], text[256];
+        fake_begin(MODEL_GENERATOR);
+        fake_facts.max_model_len = 4000;
+        fake_dialect("hermes", "none");
+        snprintf(body, sizeof body, "{%s}", cases[i].more);
+        fake_request(cases[i].path, body);
+        if (fake.submits != 1)
+            fail_msg("%s: %s", body, fake.sent);
+        for (int k = 0; k < 2; k++) { // as the dialect writes calls, with line ends
+            const char *call = k ? cases[i].not : cases[i].has;
+            snprintf(text, sizeof text, "<tool_call>\n%.*s\n</tool_call>",
+                     (int)(strlen(call) - strlen("<tool_call></tool_call>")),
+                     call + strlen("<tool_call>"));
+            if (fake_grammar_has(text) != (k == 0))
+                fail_msg("%s: %s", body, text);
+        }
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+    hermes();
+    fake_request(CHAT,
+                 "{" CHAT_HI ",\"tools\":[" CHAT_CUSTOM("re", CHAT_FORMAT("regex", "(?=a)b")) "]}");
+    assert_int_equal(fake.status, 400);
+    sent_has("tool 're'");
+    fake_end();
+    expect_error(&chat_endpoint, "\"tools\":[{\"type\":\"custom\"}]", 400,
+                 "missing_required_parameter", "tools[0].custom");
+    expect_error(&chat_endpoint, "\"tools\":[{\"type\":\"custom\",\"custom\":{}}]", 400,
+                 "missing_required_parameter", "tools[0].custom.name");
+    expect_error(&chat_endpoint,
+                 "\"tools\":[" CHAT_CUSTOM("c", "\"format\":{\"type\":\"regex\"}") "]", 400,
+                 "unsupported_value", "tools[0].custom.format.type");
+}
+
+// --- tools that Anthropic's servers run ---
+
+#define MESSAGES_HOSTED                                                                            \
+    "{\"type\":\"web_search_20250305\",\"name\":\"web_search\",\"max_uses\":8},"                   \
+    "{\"type\":\"web_fetch_20250910\",\"name\":\"web_fetch\"},"                                    \
+    "{\"type\":\"code_execution_20250825\",\"name\":\"code_execution\"},"                          \
+    "{\"type\":\"tool_search_tool_regex_20251119\",\"name\":\"tool_search_tool_regex\"},"          \
+    "{\"type\":\"mcp_toolset\",\"mcp_server_name\":\"s\"}"
+#define MESSAGES_ALL "\"tools\":[" MESSAGES_HOSTED ",{\"name\":\"find\",\"input_schema\":{}}]"
+
+TEST(test_hosted_tools_of_messages)
+{
+    fake_request("/v1/messages",
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"}]," MESSAGES_ALL "}");
+    prompt_is("[user]u[tools find][no-think][assistant]");
+    fake_gone();
+    fake_thinker("hermes");
+    fake_request("/v1/messages",
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"}],\"tools\":[" MESSAGES_HOSTED
+                 "]}");
+    prompt_is("[user]u[no-think][assistant]");
+    fake_gone();
+    fake_end();
+    expect_error(&messages_endpoint,
+                 MESSAGES_ALL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"web_search\"}", 400,
+                 NULL, "tool_choice.name");
+    fake_begin(MODEL_GENERATOR);
+}
+
+// Blocks of such tools, in a history that another server wrote, are text.
+TEST(test_blocks_of_hosted_tools)
+{
+    fake_request(
+        "/v1/messages",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\",\"content\":["
+        "{\"type\":\"text\",\"text\":\"I look.\"},{\"type\":\"server_tool_use\",\"id\":\"s1\","
+        "\"name\":\"web_search\",\"input\":{\"query\":\"q\"}},{\"type\":\"web_search_tool_result\","
+        "\"tool_use_id\":\"s1\",\"content\":[{\"type\":\"web_search_result\",\"title\":\"t\","
+        "\"encrypted_content\":\"AAAA\"}]}]},{\"role\":\"user\",\"content\":\"v\"}]}");
+    prompt_is("[user]u[assistant]I look.\n"
+              "{\"type\":\"server_tool_use\",\"name\":\"web_search\",\"input\":{\"query\":\"q\"}}\n"
+              "{\"type\":\"web_search_tool_result\",\"content\":[{\"type\":\"web_search_result\","
+              "\"title\":\"t\"}]}[user]v[no-think][assistant]");
+    fake_gone();
+}

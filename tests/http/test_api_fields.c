@@ -480,9 +480,12 @@ TEST(test_chat_messages)
          "messages[0].content"},
         {"[{\"role\":\"assistant\",\"tool_calls\":[\"f\"]}]", "invalid_type",
          "messages[0].tool_calls[0]"},
-        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"custom\",\"function\":{"
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"mcp\",\"function\":{"
          "\"name\":\"f\"}}]}]",
          "invalid_value", "messages[0].tool_calls[0].type"},
+        {"[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"custom\",\"function\":{"
+         "\"name\":\"f\"}}]}]",
+         "missing_required_parameter", "messages[0].tool_calls[0].custom"},
         {"[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
          "missing_required_parameter", "messages[0].tool_calls[0].id"},
         {"[{\"role\":\"user\",\"content\":\"a\"},7]", "invalid_type", "messages[1]"},
