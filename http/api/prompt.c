@@ -213,6 +213,7 @@ void prompt_make(struct generation *g)
                           "the prompt is empty: it has no tokens");
     } else if (g->options.reads_reply && !g->prompt.stopped && !g->count_only) {
         g->options.reply.must = g->tools.choice.must;
+        g->options.reply.free_calls = !tools_form_text(g) && !tools_form_calls(g);
         if (g->prompt.conversation.continued)
             continued_read(g);
         else

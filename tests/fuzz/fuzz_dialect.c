@@ -129,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                     .reasoning = (data[2] & 8) == 0,
                                     .keep_special = (data[2] & 16) != 0,
                                     .has_text_grammar = (data[2] & 64) != 0,
+                                    .free_calls = (data[2] & 128) != 0,
                                     .tools = (data[2] & 32) == 0 ? tools : NULL};
     struct text text = text_span((const char *)data + 4, bytes - 4);
     bool utf8 = utf8_valid_prefix(text) == text.bytes;

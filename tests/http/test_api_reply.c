@@ -171,6 +171,37 @@ TEST(test_log_probabilities_are_those_of_the_content)
     }
 }
 
+// A call in reasoning that never closes is a call, whole and streamed alike, also of a strict
+// function; otherwise an agent's loop would end there.
+TEST(test_calls_in_open_reasoning)
+{
+#define STRICT_TOOLS                                                                               \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true,"              \
+    "\"parameters\":{\"type\":\"object\"}}}]"
+    static const struct {
+        const char *fields, *text, *reasoning, *content, *calls, *finish;
+        enum finish end;
+    } cases[] = {
+        {TOOLS, "<think>I call\n" CALL("f", "{\"a\": 1}"), "I call", "", "|f {\"a\": 1}",
+         "tool_calls", FINISH_STOP},
+        {STRICT_TOOLS, "<think>I call\n" CALL("f", "{\"a\": 1}"), "I call", "", "|f {\"a\": 1}",
+         "tool_calls", FINISH_STOP},
+        {TOOLS, "<think>I call\n" CALL("f", "{}") "\n" CALL("g", "{}") "</think>Yes",
+         "I call\n" CALL("f", "{}") "\n" CALL("g", "{}"), "Yes", "", "stop", FINISH_STOP},
+        {TOOLS, "<think>I call <tool_call>{\"name\": \"f\", \"arguments\": {\"a", "I call", "",
+         "|f {\"a", "length", FINISH_LENGTH},
+        {TOOLS, "<think>I call " CALL("nobody", "{}"), "I call " CALL("nobody", "{}"), "", "",
+         "stop", FINISH_STOP},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct got g = whole_and_streamed(cases[i].fields, cases[i].text, cases[i].end);
+        assert_string_equal(g.reasoning, cases[i].reasoning);
+        assert_string_equal(g.content, cases[i].content);
+        assert_string_equal(g.calls, cases[i].calls);
+        assert_string_equal(g.finish, cases[i].finish);
+    }
+}
+
 TEST(test_alternatives_stay_with_their_tokens)
 {
     struct got g = whole_and_streamed("\"logprobs\":true,\"top_logprobs\":2",

@@ -250,6 +250,7 @@ void subject_hear(const struct subject *s, const json_t *tools, const struct wri
             reply_feed(r, text_span(w->text.at + at, end - at), special, &count);
         heard_events(h, events, count);
     }
+    h->reasons = reply_in_reasoning(r);
     const struct reply_event *last = reply_finish(r, &count);
     heard_events(h, last, count);
     reply_destroy(r);

@@ -66,6 +66,7 @@ struct heard {
     char names[DIALECT_CALLS_MAX][REPLY_NAME_MAX + 1];
     bool complete[DIALECT_CALLS_MAX];
     uint32_t count;
+    bool reasons; // true if the answer ends in reasoning, where no grammar holds
     struct json_buffer text, reasoning;
 };
 

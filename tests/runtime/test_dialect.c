@@ -53,7 +53,7 @@ static const struct row {
     {"hermes", "think", 1, "a <tool_call> b <tool_call>{\"name\":\"g\"}</tool_call>",
      "think(a <tool_call> b)call(0 g)args({})end(0 1)over"},
     {"hermes", "think", 1, "a <tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"cu",
-     "think(a <tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"cu)over"},
+     "think(a)call(0 f)args({\"s\":\"cu)end(0 0)over"},
     {"qwen3-coder", "think", 1,
      "a\n<tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>",
      "think(a)call(0 f)args({\"n\":1})end(0 1)over"},

@@ -93,7 +93,7 @@ static const struct row {
      "call(0 bash)args({\"command\":\"ls -la\"})end(0 1)over"},
     {"qwen3-coder",
      QWEN("bash>\n<parameter=command>\nls\n<parameter=timeout>\n5\n</parameter>\n</function>"),
-     "call(0 bash)args({\"command\":\"ls\",\"timeout\":5})end(0 1)over"},
+     "call(0 bash)args({\"command\":\"ls\",\"timeout\":5})end(0 0)over"},
     {"qwen3-coder", // not a parameter of the tool
      QWEN("bash>\n<parameter=command>\nls\n<parameter=x>\n</parameter>\n</function>"),
      "call(0 bash)args({\"command\":\"ls\\n<parameter=x>\"})end(0 1)over"},
@@ -249,6 +249,28 @@ static uint32_t tags_find(const struct dialect *d, struct text text, struct tag 
     return count;
 }
 
+// Like tags_find, for a dialect whose calls have no marks: finds its literals.
+static uint32_t literals_find(const struct dialect_syntax *s, struct text text,
+                              struct tag tags[TAGS_MAX])
+{
+    const char *const literals[] = {s->call_open, s->name_close, s->call_close};
+    const size_t begin = strlen(s->begin), end = text.bytes - strlen(s->end);
+    uint32_t count = 0;
+    if (begin > 0)
+        tags[count++] = (struct tag){0, begin};
+    if (end < text.bytes)
+        tags[count++] = (struct tag){end, text.bytes};
+    for (size_t at = begin; at < end && count < TAGS_MAX; at++)
+        for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
+            size_t bytes = strlen(literals[i]);
+            if (bytes == 0 || bytes > end - at || memcmp(literals[i], text.at + at, bytes) != 0)
+                continue;
+            tags[count++] = (struct tag){at, at + bytes};
+            break;
+        }
+    return count;
+}
+
 static json_t *random_arguments(uint64_t *seed)
 {
     static const char *const strings[] = {"x", "a b", "ls -la /tmp", "5", "true, or not", "[1"};
@@ -303,33 +325,41 @@ static void damage_check(const struct reply_args *args, struct text text, const 
     reply_destroy(r);
 }
 
+// Writes one or two valid calls; calls: [name, arguments] of each.
+static void calls_put(const struct dialect_syntax *s, uint64_t *seed, json_t *calls,
+                      struct json_buffer *out)
+{
+    uint32_t count = s->one_call ? 1 : 1 + random_below(seed, 2);
+    json_put_literal(out, s->begin);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = i > 0 && random_below(seed, 2) ? "g" : "f";
+        json_t *arguments = *name == 'g' ? json_object() : random_arguments(seed);
+        json_put_literal(out, i > 0 ? s->separator : "");
+        rig_put_call(s, name, i > 0 ? "012345678" : "112345678", arguments, out);
+        json_array_append_new(calls, json_pack("[s,o]", name, arguments));
+    }
+    json_put_literal(out, s->end);
+}
+
 static void damage_one(const struct dialect *d, const json_t *tools, uint64_t *seed)
 {
     const struct dialect_syntax *s = dialect_syntax(d);
     struct json_buffer valid = {0}, text = {0};
     json_t *calls = json_array();
-    uint32_t count = s->one_call ? 1 : 1 + random_below(seed, 2);
-    json_put_literal(&valid, s->begin);
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = i > 0 && random_below(seed, 2) ? "g" : "f";
-        json_t *arguments = *name == 'g' ? json_object() : random_arguments(seed);
-        json_put_literal(&valid, i > 0 ? s->separator : "");
-        rig_put_call(s, name, i > 0 ? "012345678" : "112345678", arguments, &valid);
-        json_array_append_new(calls, json_pack("[s,o]", name, arguments));
-    }
-    json_put_literal(&valid, s->end);
+    calls_put(s, seed, calls, &valid);
     struct tag tags[TAGS_MAX];
     uint32_t found = tags_find(d, text_span(valid.at, valid.bytes), tags);
+    if (found == 0)
+        found = literals_find(s, text_span(valid.at, valid.bytes), tags);
     const struct reply_args args = {.dialect = d, .calls = true, .tools = tools};
     damage_check(&args, text_span(valid.at, valid.bytes), calls, "valid");
-    if (found > 0) {
-        struct tag tag = tags[random_below(seed, found)];
-        bool twice = random_below(seed, 2) == 0;
-        json_put_raw(&text, text_span(valid.at, twice ? tag.to : tag.from));
-        size_t rest = twice ? tag.from : tag.to;
-        json_put_raw(&text, text_span(valid.at + rest, valid.bytes - rest));
-        damage_check(&args, text_span(text.at, text.bytes), calls, twice ? "doubled" : "dropped");
-    }
+    assert_true(found > 0);
+    struct tag tag = tags[random_below(seed, found)];
+    bool twice = random_below(seed, 2) == 0;
+    json_put_raw(&text, text_span(valid.at, twice ? tag.to : tag.from));
+    size_t rest = twice ? tag.from : tag.to;
+    json_put_raw(&text, text_span(valid.at + rest, valid.bytes - rest));
+    damage_check(&args, text_span(text.at, text.bytes), calls, twice ? "doubled" : "dropped");
     json_buffer_free(&valid);
     json_buffer_free(&text);
     json_decref(calls);
@@ -352,11 +382,61 @@ static void test_a_tag_dropped_or_doubled(void **state)
     json_decref(tools);
 }
 
+// --- valid calls with tags in strings ---
+
+// Returns a string (new reference) of words and opening tags of the dialect.
+static json_t *string_with_tags(const struct dialect_syntax *s, uint64_t *seed)
+{
+    struct json_buffer text = {0};
+    const char *const pieces[] = {"x", " ", "\n", "5", s->call_open, s->begin};
+    for (uint32_t i = random_below(seed, 6); i > 0; i--)
+        if (random_below(seed, 2) == 0)
+            json_put_literal(&text, pieces[random_below(seed, sizeof pieces / sizeof *pieces)]);
+        else
+            json_put_format(&text, "%s%s%s", s->key_open, random_below(seed, 2) ? "n" : "b",
+                            s->other_open);
+    json_put_literal(&text, "y");
+    json_t *string = json_stringn(text.at, text.bytes);
+    json_buffer_free(&text);
+    return string;
+}
+
+// A complete call has the string as it was written.
+static void test_tags_in_strings(void **state)
+{
+    (void)state;
+    json_t *tools = json_loads(rig_tools, 0, NULL);
+    uint64_t seed = 11;
+    for (uint32_t i = 0; dialect_row_name(i); i++) {
+        struct dialect d;
+        assert_true(dialect_named(&d, dialect_row_name(i), "none", NULL));
+        const struct dialect_syntax *s = dialect_syntax(&d);
+        if (!s || s->arguments != ARGUMENTS_PARAMETERS)
+            continue;
+        for (uint32_t k = 0; k < cases; k++) {
+            struct json_buffer text = {0};
+            json_t *arguments = random_arguments(&seed);
+            json_object_set_new(arguments, "s", string_with_tags(s, &seed));
+            json_t *calls = json_pack("[[s,O]]", "f", arguments);
+            json_put_literal(&text, s->begin);
+            rig_put_call(s, "f", "", arguments, &text);
+            json_put_literal(&text, s->end);
+            const struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
+            damage_check(&args, text_span(text.at, text.bytes), calls, "tags in a string");
+            json_buffer_free(&text);
+            json_decref(arguments);
+            json_decref(calls);
+        }
+    }
+    json_decref(tools);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_calls),
         cmocka_unit_test(test_a_tag_dropped_or_doubled),
+        cmocka_unit_test(test_tags_in_strings),
     };
     if (argc > 1)
         cases = (uint32_t)strtoul(argv[1], NULL, 10);

@@ -318,7 +318,7 @@ static void check_pieces(const struct subject *s, const json_t *tools, struct sc
     struct error err;
     subject_hear(s, tools, w, start, 0, seed, &h);
     calls_seen += h.count;
-    for (uint32_t i = 0; i < h.count; i++) {
+    for (uint32_t i = 0; i < h.count && !h.reasons; i++) {
         json_t *value = NULL;
         struct text text = text_span(h.arguments[i].at, h.arguments[i].bytes);
         bool good = h.complete[i] && json_parse(&value, text, &err) == STATUS_OK &&

@@ -79,6 +79,8 @@ static void name_marker(struct reply *r, enum marker_role role, unsigned first)
             read_head_failed(r);
     } else if (role == ROLE_NAME_CLOSE) {
         name_closed(r);
+    } else if (role == ROLE_KEY_CLOSE || role == ROLE_VALUE_CLOSE) {
+        read_name_joined(r, role);
     } else if (read_commit(r)) { // the line end after the name is missing
         read_parameters_begin(r);
         read_parameters_marker(r, role);
@@ -137,6 +139,8 @@ void read_name_symbols(struct reply *r)
     uint32_t roles = ROLE_BIT(ROLE_NAME_CLOSE) | ROLE_BIT(ROLE_ID_OPEN) | ROLE_BIT(ROLE_NAME_OPEN);
     if (r->form == FORM_PARAMETERS)
         roles |= ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE);
+    if (r->form == FORM_PARAMETERS && read_has_role(r, ROLE_VALUE_OPEN))
+        roles |= ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_VALUE_CLOSE);
     while (r->mode == READ_NAME && r->from < r->held_count) {
         int marker = read_try(r, roles);
         if (marker == TRY_PART)

@@ -128,7 +128,7 @@ static bool key_begin(struct reply *r, unsigned symbol)
 static void bare_key_over(struct reply *r)
 {
     struct text key = text_span(r->key, r->key_bytes);
-    r->unread |= r->bare && (r->depth > 1 || !tool_property(r->schema, r->schema, key));
+    r->unread |= r->bare && (r->depth > 1 || !tool_has_parameter(r->schema, key));
     r->bare = false;
 }
 

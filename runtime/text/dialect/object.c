@@ -239,6 +239,7 @@ static bool object_open(struct reply *r, char c)
     if (c == '[' && !r->object.list)
         return r->object.list = true;
     r->object.state = OBJECT_FIRST_KEY;
+    r->object.item = r->held_count - 1;
     return c == '{';
 }
 

@@ -10,41 +10,9 @@ void read_parameters_begin(struct reply *r)
 {
     r->mode = READ_PARAMETERS;
     r->held_count = r->from = 0;
+    r->key_bytes = 0;
     r->levels[0] = (struct read_level){.kind = '{', .schema = r->schema};
     read_arguments(r, "{");
-}
-
-void read_parameters_marker(struct reply *r, enum marker_role role)
-{
-    if (role == ROLE_KEY_OPEN) {
-        r->held_count = r->from = 0;
-        r->key_bytes = 0;
-        r->mode = READ_KEY;
-        return;
-    }
-    if (role == ROLE_CALL_OPEN && !r->levels[0].filled) // the opening tag is doubled
-        r->unread = true;
-    read_arguments(r, "}");
-    read_call_end(r, true);
-    read_marker_in_call(r, role);
-}
-
-void read_parameters(struct reply *r, unsigned symbol)
-{
-    const uint32_t roles = ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) |
-                           ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_OPEN);
-    read_hold(r, symbol);
-    while (r->held_count > 0) {
-        int marker = read_try(r, roles);
-        if (marker >= 0) {
-            r->held_count = 0;
-            read_parameters_marker(r, read_role(r, marker));
-        }
-        if (marker != TRY_NONE)
-            return;
-        r->unread |= !read_blank(r->held[0]);
-        read_drop(r, 1);
-    }
 }
 
 static uint32_t key_hash(struct text key)
@@ -82,23 +50,113 @@ static bool key_has_tag(const struct reply *r, struct text key)
     return false;
 }
 
-static void key_over(struct reply *r, enum marker_role role)
+static void key_put(struct reply *r)
 {
-    struct text key = text_span(r->key, r->key_bytes);
-    r->unread |= key_has_tag(r, key);
+    read_arguments(r, r->levels[0].filled ? ",\"" : "\"");
+    for (size_t i = 0; i < r->key_bytes; i++)
+        read_argument_escaped(r, r->key[i]);
+    read_arguments(r, "\":");
+    r->levels[0].filled = true;
+}
+
+static void key_remember(struct reply *r, struct text key)
+{
     r->repeated |= key_is_given(r, key);
     if (r->given_count < READ_GIVEN_MAX)
         r->given[r->given_count++] = key_hash(key);
-    read_arguments(r, r->levels[0].filled ? ",\"" : "\"");
-    for (size_t i = 0; i < key.bytes; i++)
-        read_argument_escaped(r, key.at[i]);
-    read_arguments(r, "\":");
-    r->levels[0].filled = true;
-    unsigned work, types = tool_parameter(r->schema, key, &work);
-    if (role == ROLE_KEY_STRING)
-        types = SCHEMA_STRING;
-    read_value_begin(r, types, role == ROLE_KEY_OTHER);
+}
+
+// Returns true if the value may contain all arguments: it is the first, and its key is "arguments",
+// which is no parameter of the tool.
+static bool key_wraps(const struct reply *r, struct text key)
+{
+    const json_t *more = json_object_get(r->schema, "additionalProperties");
+    return text_is(key, "arguments") && !r->levels[0].filled && r->schema &&
+           !json_is_object(more) && !json_is_true(more) && !tool_has_parameter(r->schema, key);
+}
+
+void read_key_over(struct reply *r, enum marker_role role)
+{
+    struct text key = text_span(r->key, r->key_bytes);
+    r->unread |= key_has_tag(r, key);
+    r->wrapped = key_wraps(r, key);
+    unsigned work, types = SCHEMA_OBJECT | SCHEMA_STRING;
+    if (!r->wrapped) {
+        key_remember(r, key);
+        key_put(r);
+        types = role == ROLE_KEY_STRING ? SCHEMA_STRING : tool_parameter(r->schema, key, &work);
+    }
+    read_value_begin(r, types, role == ROLE_KEY_OTHER && !r->wrapped);
     r->mode = read_has_role(r, ROLE_VALUE_OPEN) ? READ_VALUE_OPEN : READ_VALUE;
+}
+
+// The end tag of a key follows text between parameters: the opening tag is missing.
+static void key_unopened(struct reply *r)
+{
+    while (r->key_bytes > 0 && read_blank((unsigned char)r->key[r->key_bytes - 1]))
+        r->key_bytes--;
+    struct text key = text_span(r->key, r->key_bytes);
+    if (tool_has_parameter(r->schema, key) && !key_is_given(r, key)) {
+        r->repaired = true;
+        read_key_over(r, ROLE_KEY_CLOSE);
+        return;
+    }
+    r->unread = true;
+    r->key_bytes = 0;
+}
+
+void read_parameters_marker(struct reply *r, enum marker_role role)
+{
+    if (role == ROLE_KEY_CLOSE) {
+        key_unopened(r);
+        return;
+    }
+    r->unread |= r->key_bytes > 0;
+    if (role == ROLE_KEY_OPEN) {
+        r->held_count = r->from = 0;
+        r->key_bytes = 0;
+        r->mode = READ_KEY;
+        return;
+    }
+    if (role == ROLE_CALL_OPEN && !r->levels[0].filled) // the opening tag is doubled
+        r->unread = true;
+    read_arguments(r, "}");
+    read_call_end(r, true);
+    read_marker_in_call(r, role);
+}
+
+// Reads a symbol between parameters. It may belong to a key without its opening tag; else the call
+// is not complete.
+static void parameters_other(struct reply *r, unsigned symbol, bool keys)
+{
+    if (read_blank(symbol) && r->key_bytes == 0)
+        return;
+    if (keys && symbol < READ_SPECIAL && r->key_bytes < sizeof r->key)
+        r->key[r->key_bytes++] = (char)symbol;
+    else
+        r->unread |= !read_blank(symbol);
+}
+
+void read_parameters(struct reply *r, unsigned symbol)
+{
+    uint32_t roles = ROLE_BIT(ROLE_KEY_OPEN) | ROLE_BIT(ROLE_CALL_CLOSE) |
+                     ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_OPEN);
+    bool keys = read_has_role(r, ROLE_VALUE_OPEN);
+    if (keys)
+        roles |= ROLE_BIT(ROLE_KEY_CLOSE);
+    read_hold(r, symbol);
+    while (r->held_count > 0) {
+        int marker = read_try(r, roles);
+        if (marker >= 0) {
+            r->held_count = 0;
+            read_parameters_marker(r, read_role(r, marker));
+        }
+        if (marker != TRY_NONE)
+            return;
+        unsigned first = r->held[0];
+        read_drop(r, 1);
+        parameters_other(r, first, keys);
+    }
 }
 
 void read_key(struct reply *r, unsigned symbol)
@@ -109,7 +167,7 @@ void read_key(struct reply *r, unsigned symbol)
                                      ROLE_BIT(ROLE_KEY_OTHER));
         if (marker >= 0) {
             r->held_count = 0;
-            key_over(r, read_role(r, marker));
+            read_key_over(r, read_role(r, marker));
         }
         if (marker != TRY_NONE)
             return;
@@ -176,9 +234,20 @@ static bool may_be_string(const struct read_value *v)
     return v->types == 0 || (v->types & SCHEMA_STRING) != 0;
 }
 
+// The value does not contain all arguments.
+static void value_unwrap(struct reply *r)
+{
+    if (!r->wrapped)
+        return;
+    r->wrapped = false;
+    key_remember(r, text_span(r->key, r->key_bytes));
+    key_put(r);
+}
+
 static void value_decide(struct reply *r)
 {
     struct read_value *v = &r->value;
+    value_unwrap(r);
     v->decided = true;
     read_argument(r, '"');
     for (size_t i = 0; i < v->held.bytes; i++)
@@ -277,6 +346,7 @@ static void value_so_far(struct reply *r)
 {
     struct read_value *v = &r->value;
     struct text text = value_text(v);
+    value_unwrap(r);
     if (text.bytes == 0 || !type_is_json(v, type_of(text.at[0]))) {
         value_decide(r);
         return;
@@ -337,12 +407,50 @@ static bool value_is_json(const struct read_value *v)
     return type_is_json(v, type_of(value_text(v).at[0]));
 }
 
+// Returns true if all keys of the object are parameters of the tool.
+static bool keys_are_parameters(const struct reply *r, json_t *object)
+{
+    json_t *names = tool_names(r->schema);
+    bool all = true;
+    for (void *at = json_object_iter(object); at && all; at = json_object_iter_next(object, at))
+        all = json_object_getn(names, json_object_iter_key(at), json_object_iter_key_len(at));
+    json_decref(names);
+    return all;
+}
+
+// Emits the members of the value as the arguments if it is an object of parameters of the tool.
+// Returns false if it is not.
+static bool value_spread(struct reply *r)
+{
+    struct text text = value_text(&r->value);
+    struct error err;
+    json_t *object = NULL;
+    if (!r->wrapped || !value_is_json(&r->value) || text.at[0] != '{')
+        return false;
+    bool fits = json_parse(&object, text, &err) == STATUS_OK && keys_are_parameters(r, object);
+    if (fits) {
+        for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+            key_remember(r, text_span(json_object_iter_key(at), json_object_iter_key_len(at)));
+        read_put(r, REPLY_ARGUMENTS, text.at + 1, text.bytes - 2);
+        r->levels[0].filled = json_object_size(object) > 0;
+        r->repaired = true;
+    }
+    json_decref(object);
+    return fits;
+}
+
 void read_value_close(struct reply *r)
 {
     struct read_value *v = &r->value;
     bool whole = false;
+    if (value_spread(r)) {
+        r->wrapped = false;
+        v->decided = true;
+        return;
+    }
+    value_unwrap(r);
     const char *word = v->decided || v->streams ? NULL : python_word(v, &whole);
-    bool json = v->streams;
+    bool json = v->streams || whole;
     if (v->decided) {
         read_argument(r, '"');
     } else if (v->streams) {
@@ -372,7 +480,7 @@ void read_value_cut(struct reply *r)
     struct read_value *v = &r->value;
     struct text text = value_text(v);
     bool whole, string = may_be_string(v);
-    if (v->decided || v->streams || text.bytes == 0 || (string && !v->forced))
+    if (v->decided || v->streams || r->wrapped || text.bytes == 0 || (string && !v->forced))
         return;
     const char *word = python_word(v, &whole);
     if (word)
@@ -404,8 +512,10 @@ static void value_ended(struct reply *r)
     bool own = v->tag == ROLE_VALUE_CLOSE || v->tag == ROLE_RAW_CLOSE;
     r->unread |= !own && !v->filled;
     r->repaired |= !own;
+    v->doubt |= v->tag == ROLE_KEY_OPEN; // a string may contain the tag of another parameter
     r->mode = READ_PARAMETERS;
     read_value_close(r);
+    r->key_bytes = 0;
     read_again(r, own ? v->tag_end : v->line);
 }
 
@@ -434,7 +544,7 @@ static bool next_key_fits(const struct reply *r)
     for (size_t i = v->tag_end; i < r->from; i++)
         key[bytes++] = (char)r->held[i];
     struct text text = text_span(key, bytes);
-    return tool_property(r->schema, r->schema, text) && !key_is_given(r, text);
+    return tool_has_parameter(r->schema, text) && !key_is_given(r, text);
 }
 
 static int next_try(struct reply *r)

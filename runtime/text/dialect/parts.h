@@ -19,6 +19,7 @@ struct read_object {
     bool bare;                  // true if no marker preceded it: an unknown key makes it text
     bool tail;                  // true after the arguments were emitted: the rest is skipped
     bool has_name, has_arguments;
+    size_t item; // index of its { in reply.held
     char key[24];
     uint8_t key_bytes;
     size_t arguments_from, arguments_to; // range in reply.held, of arguments before the name
@@ -42,6 +43,14 @@ struct read_value {
     struct json_scan scan;
     struct json_buffer held; // bytes that are not emitted yet
     size_t first, end;       // range of held without surrounding blanks
+};
+
+// A call of a list that is text because no tool has its name.
+struct read_passed {
+    enum { PASSED_INSIDE, PASSED_AFTER, PASSED_NEXT } state; // NEXT: after the comma
+    uint32_t depth;                                          // number of open brackets
+    char quote;   // quote mark of the open string; 0: there is none
+    bool escaped; // true after a backslash in a string
 };
 
 // One level of nested arguments: an element (FORM_ELEMENTS), or a container in a Python literal.

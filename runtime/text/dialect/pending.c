@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reply reader: a call inside of open reasoning; see read.h. It is held: it is reasoning if the
-// reasoning closes later, and a call if the answer ends first and the call is complete. A second
-// reader finds out whether it is a call at all.
+// reasoning closes later, and a call if the answer ends first. A second reader finds out whether it
+// names a tool at all.
 #include "runtime/text/dialect/read.h"
 
 enum { AGAIN_LAST = 128 }; // maximum number of symbols that are read again
@@ -17,45 +17,22 @@ static void inner_end(struct reply *r)
     r->inner = NULL;
 }
 
-// Returns true if the tool is strict: the arguments of its calls fit its schema, but no grammar
-// holds inside of reasoning.
-static bool tool_is_strict(const json_t *tools, struct text name)
-{
-    size_t i;
-    const json_t *tool;
-    json_array_foreach(tools, i, tool)
-    {
-        const json_t *function = json_object_get(tool, "function");
-        function = function ? function : tool;
-        const json_t *own = json_object_get(function, "name");
-        struct text text = text_span(json_string_value(own), json_string_length(own));
-        if (text.at && text_equal(text, name))
-            return json_is_true(json_object_get(function, "strict")) ||
-                   json_is_true(json_object_get(tool, "strict"));
-    }
-    return false;
-}
-
-static bool has_broken_call(const struct reply_event *events, uint32_t count)
+static bool has_call(const struct reply_event *events, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (events[i].kind == REPLY_CALL_END && !events[i].complete)
+        if (events[i].kind == REPLY_CALL)
             return true;
     return false;
 }
 
-// Gives a symbol to the second reader. Returns false if it is not part of complete calls.
+// Gives a symbol to the second reader. Returns false if it does not begin a call of a tool.
 static bool inner_read(struct reply *r, unsigned symbol)
 {
     char byte = (char)symbol;
     uint32_t count;
     const struct reply_event *events =
         reply_feed(r->inner, text_span(&byte, 1), (symbol & READ_SPECIAL) != 0, &count);
-    if (has_broken_call(events, count))
-        return false;
     for (uint32_t i = 0; i < count; i++) {
-        if (events[i].kind == REPLY_CALL && tool_is_strict(r->args.tools, events[i].text))
-            return false;
         r->inner_calls |= events[i].kind == REPLY_CALL;
         if (events[i].kind == REPLY_TEXT && !r->inner_calls)
             return false;
@@ -135,7 +112,7 @@ void read_pending_finish(struct reply *r)
     uint32_t *at = r->held_at;
     uint32_t event_count;
     const struct reply_event *events = reply_finish(r->inner, &event_count);
-    bool calls = reply_calls(r->inner) > 0 && !has_broken_call(events, event_count);
+    bool calls = r->inner_calls || has_call(events, event_count);
     inner_end(r);
     if (!calls) {
         read_put_held(r, count);

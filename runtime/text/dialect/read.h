@@ -42,6 +42,7 @@ enum read_mode {
     READ_ELEMENTS,  // elements.c
     READ_LITERAL,   // literal.c
     READ_BROKEN,    // the arguments are malformed: copied unchanged up to a marker
+    READ_PASSED,    // passed.c: in a list of calls, inside or after one whose name no tool has
 };
 
 struct reply {
@@ -60,6 +61,7 @@ struct reply {
     bool unread;             // true if a byte of the current call was dropped
     bool repaired, repeated; // true if a tag was missing; true if a key was given twice
     bool ending;             // true after reply_feed_end
+    bool wrapped; // true if the value may contain all arguments; its key is not emitted yet
     uint32_t given[READ_GIVEN_MAX], given_count; // hashes of the keys of the call
     bool head;               // true at the beginning of a part: reasoning and bare calls may follow
     bool trim;               // true if blanks before the next text are dropped
@@ -93,6 +95,8 @@ struct reply {
     uint8_t word_bytes;
     char escape[2 * ESCAPE_BYTES]; // beginning of an escape, not emitted yet
     uint8_t escape_bytes;
+
+    struct read_passed passed;
 
     struct reply *inner; // pending.c: reads the held call inside of reasoning; NULL: there is none
     bool inner_calls;    // true if it has found a call
@@ -146,6 +150,12 @@ void read_pending_begin(struct reply *r); // called after the marker of a call
 void read_pending(struct reply *r, unsigned symbol);
 void read_pending_finish(struct reply *r);
 
+// passed.c
+// Called if no tool has the name of the call. Returns true, in READ_PASSED, if other calls of a
+// list may follow; the held symbols were then emitted as text.
+bool read_passed_begin(struct reply *r);
+void read_passed(struct reply *r, unsigned symbol);
+
 // header.c
 void read_header(struct reply *r, unsigned symbol);
 bool read_header_begin(struct reply *r); // true, in READ_HEADER, if a header is held
@@ -163,12 +173,14 @@ void read_object_begin(struct reply *r);
 void read_object(struct reply *r, unsigned symbol);
 void read_object_held(struct reply *r); // parses the newest held symbol
 
-// parameters.c, elements.c
+// joined.c, parameters.c, elements.c
+void read_name_joined(struct reply *r, enum marker_role role); // called after the end tag `role`
 void read_parameters_begin(struct reply *r);
 void read_parameters(struct reply *r, unsigned symbol);
 void read_parameters_marker(struct reply *r, enum marker_role role);
 void read_key(struct reply *r, unsigned symbol);
-void read_key_too_long(struct reply *r, unsigned symbol); // breaks the arguments
+void read_key_over(struct reply *r, enum marker_role role); // the value of r->key follows
+void read_key_too_long(struct reply *r, unsigned symbol);   // breaks the arguments
 void read_value_open(struct reply *r, unsigned symbol);
 void read_value(struct reply *r, unsigned symbol);
 void read_value_begin(struct reply *r, unsigned types, bool forced);

@@ -355,8 +355,10 @@ static bool bare_begins(const struct reply *r, unsigned symbol)
 {
     if (!r->args.calls || !r->head || r->mode == READ_REASONING)
         return false;
-    bool object = (r->row->flags & ROW_BARE_OBJECT) != 0 && (symbol == '{' || symbol == '[');
-    return object || ((r->row->flags & ROW_BARE_LIST) != 0 && symbol == '[');
+    bool object = symbol == '{', list = symbol == '[';
+    if ((r->row->flags & ROW_BARE_OBJECT) != 0)
+        return object || list;
+    return (r->row->flags & ROW_BARE_LIST) != 0 && (list || (object && r->args.free_calls));
 }
 
 // If the text has a grammar, an object or a list is only a call if it begins like call_open.
@@ -530,12 +532,14 @@ bool read_commit(struct reply *r)
     struct text name = text_span(r->name, r->name_bytes);
     r->schema = NULL;
     if (name.bytes == 0 || (r->args.tools && !tool_schema(r->args.tools, name, &r->schema))) {
-        r->from = r->held_count - 1;
-        read_head_failed(r);
+        if (!read_passed_begin(r)) {
+            r->from = r->held_count - 1;
+            read_head_failed(r);
+        }
         return false;
     }
     r->committed = true;
-    r->unread = r->repaired = r->repeated = false;
+    r->unread = r->repaired = r->repeated = r->wrapped = false;
     r->given_count = 0;
     struct reply_event *event = event_add(r, REPLY_CALL);
     event->text.bytes = name.bytes;
@@ -607,6 +611,7 @@ void read_symbol(struct reply *r, unsigned symbol)
         [READ_ELEMENTS] = read_elements,
         [READ_LITERAL] = read_literal,
         [READ_BROKEN] = read_broken_symbol,
+        [READ_PASSED] = read_passed,
     };
     readers[r->mode](r, symbol);
 }

@@ -61,7 +61,10 @@ struct reply_args {
     // true: text has a grammar (dialect/grammar.h): no mark counts inside of it, and a call without
     // a mark must begin exactly as the dialect writes it
     bool has_text_grammar;
-    bool must;         // true: the grammar only allows calls and reasoning
+    bool must; // true: the grammar only allows calls and reasoning
+    // true: no grammar holds in calls, so forms of calls that the dialect does not write are read
+    // too
+    bool free_calls;
     bool keep_special; // true: emit the texts of special tokens that are not marks
     // array of {"function": {"name", "parameters"}}; must outlive the reply. NULL: any name is a
     // tool's, and nothing is known about types

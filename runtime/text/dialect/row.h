@@ -48,8 +48,9 @@ enum dialect_form {
 };
 
 enum row_flag {
-    ROW_BARE_OBJECT = 1,   // a part of the answer that begins with { or [ can be a call
-    ROW_BARE_LIST = 2,     // a part of the answer that begins with [ can be a list of calls
+    ROW_BARE_OBJECT = 1, // a part of the answer that begins with { or [ can be a call
+    // a part of the answer that begins with [ can be a list of calls; with { it can be one as JSON
+    ROW_BARE_LIST = 2,
     ROW_KEYED = 4,         // the only key of the object is the name of the function
     ROW_BRACE_ENDS = 8,    // { also ends the name
     ROW_OBJECT_TOO = 16,   // an object or list in place of the name is read as FORM_OBJECT

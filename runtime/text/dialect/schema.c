@@ -276,6 +276,14 @@ json_t *tool_names(const json_t *schema)
     return names;
 }
 
+bool tool_has_parameter(const json_t *schema, struct text key)
+{
+    json_t *names = tool_names(schema);
+    bool found = json_object_getn(names, key.at, key.bytes) != NULL;
+    json_decref(names);
+    return found;
+}
+
 const json_t *tool_items(const json_t *root, const json_t *schema)
 {
     struct schema_query q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};

@@ -25,6 +25,8 @@ unsigned tool_types(const json_t *root, const json_t *schema);
 // Return the schema of a property or of array items; NULL: unknown.
 const json_t *tool_property(const json_t *root, const json_t *schema, struct text key);
 const json_t *tool_items(const json_t *root, const json_t *schema);
+// Returns true if some part of the schema names this key under "properties".
+bool tool_has_parameter(const json_t *schema, struct text key);
 // Returns the types of a parameter; key.at NULL: of one that the schema does not name. *work:
 // number of schemas and list members visited.
 unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work);
