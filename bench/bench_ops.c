@@ -2,8 +2,9 @@
 // The packed products, complete decode steps (of short sequences and of one long sequence) and a
 // prefill on the cpu device, compared with the limits of the machine measured in the same run.
 //
-//   bench_ops [threads [seconds per figure [limits|products|steps|ops]]]
+//   bench_ops [threads [seconds per figure [limits|products|steps|all [shape [format]]]]]
 //
+// shape: a name below, or all; format: bfloat16, int8, or one of kernels/format.h; default: all.
 // Weights are those of complete models (all layers), so that each is read from memory as in decode.
 // Medians. Nothing is asserted; the output is for people.
 #include "bench/peaks.h"
@@ -37,10 +38,13 @@ struct bench {
 struct loaded {
     const struct model_shape *shape;
     enum dtype dtype;
-    struct weight *weight; // [layers][PARTS]
+    enum weight_format format; // WEIGHT_FLOATS: elements of dtype
+    struct weight *weight;     // [layers][PARTS]
     struct weight head, norm;
     size_t bytes; // bytes of all products
 };
+
+static double pack_seconds; // time in weight_put of the last model
 
 static int seconds_order(const void *a, const void *b)
 {
@@ -174,35 +178,73 @@ static void limits_measure(struct bench *b)
 
 // --- models ---------------------------------------------------------------------------------
 
-static struct weight weight_make(const struct bench *b, enum weight_use use, enum dtype dtype,
+static const char *held_name(const struct loaded *m)
+{
+    return m->format == WEIGHT_FLOATS ? dtype_name(m->dtype) : weight_format_facts(m->format)->name;
+}
+
+// Returns the bytes of a tensor of blocks: arbitrary codes, scales below 2^-7.
+static uint8_t *blocks_make(enum weight_format format, size_t elements)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    size_t bytes = elements / f->elements * f->bytes;
+    uint8_t *blocks = malloc(bytes);
+    check(blocks, "%zu bytes", bytes);
+    for (size_t i = 0; i < bytes; i++)
+        blocks[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t at = 0; at < bytes; at += f->bytes)
+        for (uint32_t i = 0; i < 2; i++)
+            blocks[at + (format == WEIGHT_Q6_K ? 208 : f->least ? 2 * i : 0) + 1] = 0x1D;
+    return blocks;
+}
+
+static struct weight weight_make(const struct bench *b, enum weight_use use, const struct loaded *m,
                                  uint32_t n, uint32_t k)
 {
     struct error err = {0};
-    struct weight w = {.shape = {use, dtype, n, k}};
+    struct weight w = {.shape = {.use = use, .dtype = m->dtype, .n = n, .k = k}};
+    struct weight_source source = {.fd = -1,
+                                   .dtype = DTYPE_BF16,
+                                   .rows = n,
+                                   .cols = k,
+                                   .seed = n + k,
+                                   .deviation = 0.02f,
+                                   .format = m->format};
+    uint8_t *blocks = NULL;
+    if (m->format != WEIGHT_FLOATS && use != WEIGHT_VECTOR) {
+        w.shape.part_count = 1;
+        w.shape.parts[0] = (struct weight_codes){m->format, n};
+        source.map = blocks = blocks_make(m->format, (size_t)n * k);
+    }
+    if (use == WEIGHT_VECTOR)
+        source.format = WEIGHT_FLOATS;
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
     w.data = device_alloc(b, w.bytes);
-    struct weight_source source = {NULL, -1, 0, DTYPE_BF16, n, k, n + k, 0.02f, 0, 0};
+    double begin = clock_s();
     must(b->api->weight_put(b->device, &w, 0, &source, &err), &err);
+    pack_seconds += clock_s() - begin;
+    free(blocks);
     must(b->api->weight_finish(b->device, &w, &err), &err);
     return w;
 }
 
 static struct loaded model_load(const struct bench *b, const struct model_shape *s,
-                                enum dtype dtype)
+                                enum dtype dtype, enum weight_format format)
 {
     uint32_t q = s->heads * s->dim;
     uint32_t qkv = (s->heads + 2 * s->kv_heads) * s->dim;
     uint32_t n[PARTS] = {qkv, s->hidden, 2 * s->ffn, s->hidden};
     uint32_t k[PARTS] = {s->hidden, q, s->hidden, s->ffn};
-    struct loaded m = {.shape = s, .dtype = dtype};
+    struct loaded m = {.shape = s, .dtype = dtype, .format = format};
+    pack_seconds = 0;
     m.weight = calloc((size_t)s->layers * PARTS, sizeof *m.weight);
     check(m.weight, "%u layers", s->layers);
     for (uint32_t i = 0; i < s->layers * PARTS; i++) {
-        m.weight[i] = weight_make(b, WEIGHT_PRODUCT, dtype, n[i % PARTS], k[i % PARTS]);
+        m.weight[i] = weight_make(b, WEIGHT_PRODUCT, &m, n[i % PARTS], k[i % PARTS]);
         m.bytes += m.weight[i].bytes;
     }
-    m.head = weight_make(b, WEIGHT_TIED, dtype, s->vocab, s->hidden);
-    m.norm = weight_make(b, WEIGHT_VECTOR, DTYPE_F32, s->hidden, 1);
+    m.head = weight_make(b, WEIGHT_TIED, &m, s->vocab, s->hidden);
+    m.norm = weight_make(b, WEIGHT_VECTOR, &m, s->hidden, 1);
     m.bytes += m.head.bytes;
     return m;
 }
@@ -479,14 +521,15 @@ static void products_report(const struct bench *b, const struct loaded *m)
         for (uint32_t j = 0; j < m->shape->layers * PARTS; j++)
             macs += (double)m->weight[j].shape.n * m->weight[j].shape.k * p.tokens;
         macs += (double)m->shape->vocab * m->shape->hidden * p.rows;
-        double peak = b->math[m->dtype];
+        double peak = m->format == WEIGHT_FLOATS ? b->math[m->dtype] : b->math[DTYPE_I8];
         double read = (double)m->bytes / seconds / 1e9;
         double rate = 2 * macs / seconds / 1e12;
         printf("product %-14s %-8s M %4u  %8.2f ms  %7.2f GB/s (%3.0f %% of reading)  "
                "%6.3f T/s (%3.0f %% of the %s)  %7.1f tokens/s\n",
-               m->shape->name, dtype_name(m->dtype), counts[i], seconds * 1e3, read,
+               m->shape->name, held_name(m), counts[i], seconds * 1e3, read,
                b->read_gb > 0 ? 100 * read / b->read_gb : 0, rate, peak > 0 ? 100 * rate / peak : 0,
-               peak > 0 ? b->math_name[m->dtype] : "peak", p.tokens / seconds);
+               peak > 0 ? b->math_name[m->format == WEIGHT_FLOATS ? m->dtype : DTYPE_I8] : "peak",
+               p.tokens / seconds);
         pass_free(&p);
     }
 }
@@ -526,7 +569,7 @@ static void step_report(const struct bench *b, const struct loaded *m, uint32_t 
     p.products_only = false;
     printf("step    %-14s %-8s %s %3u tokens after a context of %5u  %8.2f ms, products alone "
            "%8.2f: %.2f times  %7.1f tokens/s\n",
-           m->shape->name, dtype_name(m->dtype), q_len == 1 ? "decode, batch" : "prefill of   ",
+           m->shape->name, held_name(m), q_len == 1 ? "decode, batch" : "prefill of   ",
            q_len == 1 ? rows : q_len, before, whole * 1e3, products * 1e3, whole / products,
            p.tokens / whole);
     ops_print(&p);
@@ -536,7 +579,7 @@ static void step_report(const struct bench *b, const struct loaded *m, uint32_t 
 }
 
 static void model_report(struct bench *b, const struct model_shape *s, enum dtype dtype,
-                         const char *what)
+                         enum weight_format format, const char *what)
 {
     struct error err = {0};
     b->limits = (struct stream_limits){
@@ -556,9 +599,10 @@ static void model_report(struct bench *b, const struct model_shape *s, enum dtyp
     };
     must(b->api->stream_open(b->device, &b->stream, &b->limits, &err), &err);
     double begin = clock_s();
-    struct loaded m = model_load(b, s, dtype);
-    printf("load    %-14s %-8s %.2f GB of weights generated and packed in %.2f s\n", s->name,
-           dtype_name(dtype), (double)m.bytes / 1e9, clock_s() - begin);
+    struct loaded m = model_load(b, s, dtype, format);
+    printf(
+        "load    %-14s %-8s %.2f GB of weights generated and packed in %.2f s, packed in %.2f s\n",
+        s->name, held_name(&m), (double)m.bytes / 1e9, clock_s() - begin, pack_seconds);
     if (strcmp(what, "steps") != 0)
         products_report(b, &m);
     if (strcmp(what, "products") != 0) {
@@ -576,17 +620,34 @@ static void model_report(struct bench *b, const struct model_shape *s, enum dtyp
     b->api->stream_close(b->stream);
 }
 
+// Reports a model in each format that is selected and that fits its widths.
+static void shape_report(struct bench *b, const struct model_shape *s, const char *format,
+                         const char *what)
+{
+    static const enum dtype dtypes[] = {DTYPE_BF16, DTYPE_I8};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(format, "all") == 0 || strcmp(format, dtype_name(dtypes[i])) == 0)
+            model_report(b, s, dtypes[i], WEIGHT_FLOATS, what);
+    for (int i = WEIGHT_FLOATS + 1; i < WEIGHT_FORMAT_COUNT; i++) {
+        const struct weight_format_facts *f = weight_format_facts((enum weight_format)i);
+        bool fits = s->hidden % f->elements == 0 && s->ffn % f->elements == 0;
+        if (fits && (strcmp(format, "all") == 0 || strcmp(format, f->name) == 0))
+            model_report(b, s, DTYPE_F32, (enum weight_format)i, what);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct model_shape shapes[] = {
         {"qwen2.5-0.5b", 896, 24, 14, 2, 64, 4864, 151936},
         {"llama-3.2-1b", 2048, 16, 32, 8, 64, 8192, 128256},
+        {"llama-3.2-3b", 3072, 28, 24, 8, 128, 8192, 128256},
     };
     struct bench b = {.api = device_cpu(), .seconds = argc > 2 ? strtod(argv[2], NULL) : 0.5};
     struct device_options options = {.threads = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0,
                                      .exact = true};
     const char *what = argc > 3 ? argv[3] : "all";
-    uint32_t shape_count = argc > 4 ? 1 : 2;
+    const char *shape = argc > 4 ? argv[4] : "all", *format = argc > 5 ? argv[5] : "all";
     struct error err = {0};
     struct device_facts facts;
     must(b.api->open(&b.device, &options, &err), &err);
@@ -596,10 +657,9 @@ int main(int argc, char **argv)
     printf("device  %s\n", facts.name);
     limits_measure(&b);
     if (strcmp(what, "limits") != 0)
-        for (uint32_t i = 0; i < shape_count; i++) {
-            model_report(&b, &shapes[i], DTYPE_BF16, what);
-            model_report(&b, &shapes[i], DTYPE_I8, what);
-        }
+        for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            if (strcmp(shape, "all") == 0 || strcmp(shape, shapes[i].name) == 0)
+                shape_report(&b, &shapes[i], format, what);
     b.api->close(b.device);
     return 0;
 }

@@ -37,7 +37,7 @@ void settle(struct bench *b, struct stream *stream)
 static struct weight weight_of(struct bench *b, enum dtype held, uint32_t n, uint32_t k,
                                uint64_t seed)
 {
-    struct weight w = {.shape = {WEIGHT_PRODUCT, held, n, k}};
+    struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .dtype = held, .n = n, .k = k}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
     w.data = device_alloc(b, w.bytes);
     struct weight_source source = {

@@ -32,7 +32,7 @@ static void weight_free(struct bench *b, struct weight w)
 
 static struct weight ones_of(struct bench *b, uint32_t n)
 {
-    struct weight w = {.shape = {WEIGHT_VECTOR, DTYPE_F32, n, 1}};
+    struct weight w = {.shape = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
     w.data = device_alloc(b, w.bytes);
     struct weight_source source = {.fd = -1, .rows = n, .cols = 1, .seed = 5, .deviation = 1};
@@ -208,7 +208,8 @@ void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
                                             .vocab = vocab},
                                    .width_max = vocab};
     struct sample_bench s = {.stream = open_stream(b, &limits)};
-    s.logits = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_F32, most, vocab}};
+    s.logits = (struct weight){
+        .shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = most, .k = vocab}};
     s.logits.bytes = b->api->weight_bytes(b->device, &s.logits.shape);
     s.logits.data = device_alloc(b, s.logits.bytes);
     struct weight_source source = {

@@ -92,18 +92,3 @@ void peak_quads(uint64_t rounds)
     for (int i = 0; i < 12; i++)
         __asm__ volatile("" : : "v"(sum[i]));
 }
-
-uint64_t peak_read(const void *at, size_t bytes)
-{
-    const __m512i *p = at;
-    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
-                      _mm512_setzero_si512()};
-    for (size_t i = 0; i + 8 <= bytes / 64; i += 8) {
-        for (int j = 0; j < 8; j++)
-            _mm_prefetch((const char *)(p + i + 64 + j), _MM_HINT_T0);
-        for (int j = 0; j < 8; j++)
-            sum[j % 4] = _mm512_add_epi64(sum[j % 4], _mm512_load_si512(p + i + j));
-    }
-    sum[0] = _mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]));
-    return (uint64_t)_mm512_reduce_add_epi64(sum[0]);
-}

@@ -65,9 +65,9 @@ void fingerprint_make(char out[FINGERPRINT_BYTES], const struct loaded_model *mo
     char text[512];
     int bytes =
         snprintf(text, sizeof text,
-                 "%s %s %d %d %u %d %d %g %g %g %g %g %g %d %llx %llx %llx %llx %llx %llx",
-                 WEFT_VERSION, facts->architecture, (int)facts->dtype, (int)facts->kv_dtype,
-                 facts->ranks, model->device->facts.exact, (int)facts->rerank,
+                 "%s %s %d %s %d %u %d %d %g %g %g %g %g %g %d %llx %llx %llx %llx %llx %llx",
+                 WEFT_VERSION, facts->architecture, (int)facts->dtype, facts->formats,
+                 (int)facts->kv_dtype, facts->ranks, model->device->facts.exact, (int)facts->rerank,
                  defaults->temperature, defaults->top_p, defaults->top_k, defaults->min_p,
                  defaults->repetition_penalty, defaults->max_tokens, s->special_tokens_in_text,
                  (unsigned long long)weights.low, (unsigned long long)weights.high,

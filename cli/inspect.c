@@ -3,6 +3,7 @@
 // tensors. Main thread.
 #include "cli/command.h"
 #include "base/log.h"
+#include "runtime/model/held.h"
 #include "runtime/model/tensors.h"
 
 #include <string.h>
@@ -27,6 +28,17 @@ static enum status tensors_print(const char *folder, bool each, struct error *er
     return STATUS_OK;
 }
 
+// Prints how the weights are held, by kind of tensor.
+static void held_print(const struct model_plan *plan)
+{
+    struct model_held held[MODEL_HELD_MAX];
+    uint32_t count = model_plan_held(plan, held);
+    puts("weights:");
+    for (uint32_t i = 0; i < count; i++)
+        printf("  %-28s %12.2f MiB %s\n", held[i].kind, (double)held[i].bytes / 0x1p20,
+               held[i].formats);
+}
+
 static enum status model_inspect(struct session *session, const char *folder,
                                  const struct model_settings *settings,
                                  const struct device_settings *device, struct error *err)
@@ -41,6 +53,7 @@ static enum status model_inspect(struct session *session, const char *folder,
     const struct loaded_model *m = &session->loaded.models[0];
     for (uint32_t i = 0; i < session->loaded.model_count; i++) // all copies of the model
         plan_print(stdout, &session->loaded.models[i]);
+    held_print(m->plan);
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
     if (m->plan->facts.kind == MODEL_EMBEDDER)

@@ -462,6 +462,11 @@ struct device_need memory_planned(const struct loaded_model *m)
     return need;
 }
 
+const char *facts_held(const struct model_facts *facts)
+{
+    return facts->formats[0] != '\0' ? facts->formats : dtype_name(facts->dtype);
+}
+
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
@@ -473,7 +478,7 @@ void plan_print(FILE *out, const struct loaded_model *m)
         snprintf(copy, sizeof copy, ", copy %u", m->copy);
     fprintf(out, "%s%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
             safe_of(text_of(m->spec.id)).at, copy, f->architecture, model_kind_name(f->kind),
-            (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len, ranks);
+            (double)f->parameter_count / 1e6, facts_held(f), f->max_model_len, ranks);
     struct device_need need = memory_planned(m);
     for (uint32_t i = 0; i < need.count; i++) {
         fprintf(out, "  %-28s %12.2f MiB", need.entry[i].label,

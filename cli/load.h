@@ -96,5 +96,7 @@ void loaded_close(struct loaded *loaded);
 // blocks, if it has any.
 struct device_need memory_planned(const struct loaded_model *model);
 
+// Returns the formats of the weights if they are held as codes, else their dtype.
+const char *facts_held(const struct model_facts *facts);
 // Prints the plan of one model as text, for `weft inspect` and the log.
 void plan_print(FILE *out, const struct loaded_model *model);

@@ -197,7 +197,7 @@ static void result_print(const struct reading *r, const struct perplexity_settin
                                : "perplexity %.6g\ntokens %llu\nbits per byte %.6g\nwindow %u, "
                                  "stride %u, %s\n";
     printf(form, perplexity, (unsigned long long)r->count, bits, s->window, s->stride,
-           dtype_name(r->facts->dtype));
+           facts_held(r->facts));
 }
 
 static enum status perplexity_measure(struct session *session, void *settings, struct error *err)

@@ -52,7 +52,7 @@ static void models_print(const struct loaded *loaded)
         double mib = (double)(m->plan->bytes + m->kv_bytes) / 0x1p20;
         bool large = mib >= 1024;
         printf("  %-27s %-9s %-8s %-4s %8.*f %s\n", safe_of(text_of(m->spec.id)).at,
-               model_kind_name(m->plan->facts.kind), dtype_name(m->plan->facts.dtype),
+               model_kind_name(m->plan->facts.kind), facts_held(&m->plan->facts),
                loaded->devices.count > 1 ? m->label : m->device->api->name, large ? 2 : 0,
                large ? mib / 1024 : mib, large ? "GiB" : "MiB");
     }

@@ -25,8 +25,7 @@ static const struct option_row model_rows[] = {
      "numbers: the GPUs that models and copies are spread over (after a folder: "
      "device=cuda:0\\,1)"},
     {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
-     {"auto", "float32", "bfloat16", "float16", "int8"}, "auto: the checkpoint's; int8 for a "
-     "quantised GGUF file on a CPU",
+     {"auto", "float32", "bfloat16", "float16", "int8"}, "auto: the checkpoint's",
      "type of the weights; int8: quantised while loading"},
     {"kv-cache-dtype", OPTION_CHOICE, AT(model_settings, kv_cache_dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16"}, "auto: that of the weights",

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 7, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 8, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // ops of one stream, recorded for replay
@@ -48,8 +48,9 @@ struct device_facts {
     bool exact;                // true in exact mode
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
-    // Dtypes of the weights if --dtype is not given: of a float32 checkpoint, and of a GGUF file
-    // with quantised tensors.
+    bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
+    // Dtypes of the weights if --dtype is not given: of a float32 checkpoint, and of those weights
+    // of a file with quantised tensors that are not held as codes.
     enum dtype float32_runs_as, quantised_runs_as;
     double kv_share; // largest share of memory_available for KV blocks if no option sets their size
     uint64_t kv_default; // bytes of a model's KV blocks if no option sets their size, at least what

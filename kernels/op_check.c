@@ -18,10 +18,34 @@ static bool vector_wrong(const struct weight *weight, uint32_t n)
     return !weight || !weight->data || weight->shape.use != WEIGHT_VECTOR || weight->shape.n != n;
 }
 
+// Returns true if a weight has rows of codes that do not fit it, or that it cannot have.
+static bool codes_wrong(const struct weight_shape *shape)
+{
+    uint64_t rows = 0;
+    if (shape->part_count > WEIGHT_PARTS_MAX ||
+        (shape->part_count > 0 && shape->use == WEIGHT_VECTOR))
+        return true;
+    for (uint32_t i = 0; i < shape->part_count; i++) {
+        enum weight_format format = shape->parts[i].format;
+        if (format == WEIGHT_FLOATS || format >= WEIGHT_FORMAT_COUNT ||
+            shape->k % weight_format_facts(format)->elements != 0)
+            return true;
+        rows += shape->parts[i].rows;
+    }
+    return shape->part_count > 0 && rows != shape->n;
+}
+
+// Returns true if a table holds floats.
+static bool floats_held(const struct weight *table)
+{
+    return table->shape.part_count == 0 && table->shape.dtype != DTYPE_I8;
+}
+
 static bool table_wrong(const struct weight *weight, uint32_t width)
 {
     return !weight || !weight->data || weight->shape.n == 0 || weight->shape.k != width ||
-           (weight->shape.use != WEIGHT_ROWS && weight->shape.use != WEIGHT_TIED);
+           (weight->shape.use != WEIGHT_ROWS && weight->shape.use != WEIGHT_TIED) ||
+           codes_wrong(&weight->shape);
 }
 
 const char *prep_check(const struct prep_args *a)
@@ -68,11 +92,10 @@ const char *embed_bert_check(const struct embed_bert_args *a)
     if (a->width == 0 || table_wrong(a->word, a->width))
         return "embed_bert: the word table is missing, of another use or of another width";
     if (table_wrong(a->position_table, a->width) || a->position_table->shape.use != WEIGHT_ROWS ||
-        a->position_table->shape.dtype == DTYPE_I8)
+        !floats_held(a->position_table))
         return "embed_bert: the position table must be rows of floats of the same width";
-    if (a->type_table &&
-        (table_wrong(a->type_table, a->width) || a->type_table->shape.use != WEIGHT_ROWS ||
-         a->type_table->shape.dtype == DTYPE_I8))
+    if (a->type_table && (table_wrong(a->type_table, a->width) ||
+                          a->type_table->shape.use != WEIGHT_ROWS || !floats_held(a->type_table)))
         return "embed_bert: the type table must be rows of floats of the same width";
     if (vector_wrong(a->norm_weight, a->width) || vector_wrong(a->norm_bias, a->width))
         return "embed_bert: norm weight and bias must be vectors of the width";
@@ -118,6 +141,8 @@ const char *gemm_check(const struct gemm_args *a)
         return "gemm: the weight is of no known type";
     if (shape->n == 0 || shape->k == 0)
         return "gemm: an empty weight";
+    if (codes_wrong(shape))
+        return "gemm: the weight's parts do not fit it";
     if (a->bias && vector_wrong(a->bias, shape->n))
         return "gemm: the bias must be a vector of the output's width";
     if (a->x_stride < shape->k || a->y_stride < shape->n)

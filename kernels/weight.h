@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/dtype.h"
+#include "kernels/format.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,12 +16,25 @@ enum weight_use {
     WEIGHT_VECTOR,  // norm weights and biases: n floats, always f32, k = 1
 };
 
+enum { WEIGHT_PARTS_MAX = 3 };
+
+// Consecutive rows of a weight that are held as codes in one format.
+struct weight_codes {
+    enum weight_format format;
+    uint32_t rows;
+};
+
 struct weight_shape {
     enum weight_use use;
     enum dtype dtype; // stored type; DTYPE_I8 is quantised at load: cpu as in kernels/cpu/bytes.h,
                       // cuda with scale = max|w| / 127 for each row n
     uint32_t n;       // output features, or rows of a table, or elements of a vector
     uint32_t k;       // input features, or width of a row
+    // Number of parts; 0: the elements are of `dtype`. Otherwise the rows are held as codes with
+    // scales, each part in its format, and `dtype` has no meaning. k is then a multiple of the
+    // elements of a block. Only where device_facts.codes is true; no vectors.
+    uint32_t part_count;
+    struct weight_codes parts[WEIGHT_PARTS_MAX]; // their rows add up to n
 };
 
 // A weight on a device. To load it: zero the struct, fill shape, let data point at weight_bytes()
@@ -34,10 +48,12 @@ struct weight {
 
 // The part of one checkpoint tensor that goes into a weight: rows x cols elements in host byte
 // order. Element (r, c) is the tensor's element first + r * stride + c. If map is not NULL, it
-// points at the tensor's first byte (at any alignment). If map is NULL, the elements are random:
-// element i of the tensor is N(0, deviation) from Philox4x32-10(key = seed, counter = i), equal on
-// all devices. fd and offset give the tensor's place in its file (a GPU reads it with O_DIRECT); fd
-// is -1 if there is no file.
+// points at the tensor's first byte (at any alignment). If `format` is not WEIGHT_FLOATS, the
+// tensor is blocks of that format (then `first` and `stride` are multiples of a block's elements,
+// and the rows go into a part of the weight that has the same format). If map is NULL, the elements
+// are random: element i of the tensor is N(0, deviation) from Philox4x32-10(key = seed, counter =
+// i), equal on all devices. fd and offset give the tensor's place in its file (a GPU reads it with
+// O_DIRECT); fd is -1 if there is no file.
 struct weight_source {
     const void *map;
     int fd;
@@ -49,9 +65,22 @@ struct weight_source {
     float deviation;
     uint32_t stride; // elements from one row to the next; 0: cols. Vectors have no gaps
     uint64_t first;
+    enum weight_format format; // WEIGHT_FLOATS: elements of `dtype`
+    uint32_t paired;           // rows per head if a head's rows are stored in pairs; 0: in order
 };
 
-// Returns the index of the tensor's element that begins row `row` of the source.
+// Returns the index of the row in a file that stores the two rows of a rotary pair as neighbours,
+// where a model has them half a head apart. head: rows per head; 0: the file has the model's order.
+static inline uint64_t weight_paired_row(uint64_t row, uint32_t head)
+{
+    if (head == 0)
+        return row;
+    uint64_t inside = row % head, half = head / 2;
+    return row - inside + inside % half * 2 + inside / half;
+}
+
+// Returns the index of the tensor's element that begins row `row` of the source, in the tensor's
+// order of rows.
 static inline uint64_t weight_source_at(const struct weight_source *source, uint32_t row)
 {
     return source->first + (uint64_t)row * (source->stride > 0 ? source->stride : source->cols);

@@ -95,8 +95,9 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
     *out = (struct device_facts){.step_tokens = step_tokens(device),
                                  .exact = true,
                                  .memory_available = cpu_memory_available(),
+                                 .codes = true,
                                  .float32_runs_as = DTYPE_F32,
-                                 .quantised_runs_as = DTYPE_I8,
+                                 .quantised_runs_as = DTYPE_BF16,
                                  .kv_share = 0.25, // leaves memory for other programs
                                  .kv_default = 1ull << 30,
                                  .step_stretch = STEP_STRETCH,

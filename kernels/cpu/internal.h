@@ -9,7 +9,9 @@
 
 #include "kernels/attn_plan.h"
 #include "kernels/cpu/bytes.h"
+#include "kernels/cpu/codes.h"
 #include "kernels/cpu/device_slot.h"
+#include "kernels/cpu/packed.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/device.h"
 
@@ -35,7 +37,8 @@ struct product {
     void *panel;        // activations packed for tiles, or as bytes followed by their byte_scales
     float *scratch;     // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
     uint32_t rows, x_stride, y_stride, n, k;
-    enum dtype dtype; // dtype of the weights
+    enum dtype dtype;          // dtype of the weights
+    enum weight_format format; // format of their codes; WEIGHT_FLOATS: elements of `dtype`
 };
 
 // Scales of 16 rows of activations in one group of K: y += (sum + offset) * scale * the column's
@@ -113,8 +116,10 @@ struct cpu_kernels {
 #undef ROW_FIELD
     // Packs 16 rows of activations (a tile) if the weights' dtype needs it, else does nothing.
     void (*pack)(const struct product *, uint32_t tile);
-    // Computes slabs [first, end).
+    void (*codes_pack)(const struct product *, uint32_t tile); // for weights held as codes
+    // Computes slabs [first, end) of weights of a dtype, of weights held as codes.
     void (*product)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
+    void (*codes)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
     void (*attn)(const struct attn_job *);
     void (*attn_merge)(const struct attn_job *); // merges states of parts into the output
     void (*sample)(const struct sample_row *);
@@ -178,16 +183,6 @@ static inline size_t attn_state_floats(uint32_t dim)
 {
     return (size_t)16 * ((dim + 31) / 32 * 32) + 32;
 }
-
-// Weights (weight.c).
-size_t cpu_weight_bytes(const struct device *, const struct weight_shape *);
-enum status cpu_weight_put(struct device *, struct weight *, uint32_t first_row,
-                           const struct weight_source *, struct error *);
-enum status cpu_weight_finish(struct device *, struct weight *, struct error *);
-size_t packed_bytes(const struct weight_shape *);   // matrix only; int8 scales follow it
-uint32_t packed_depth(const struct weight_shape *); // K including padding
-// Index of element (row, column) in a packed matrix.
-size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);
 
 // Communicators (op_collective.c).
 enum status cpu_comm_open(struct comm **out, struct stream *const *streams, uint32_t count,

@@ -70,7 +70,9 @@ struct trial {
     float x[TRY_ROWS * TRY_K];
     float w[TRY_N * TRY_K];
     float y[TRY_ROWS * TRY_N];
-    double sum[TRY_ROWS * TRY_N]; // expected y
+    double sum[TRY_ROWS * TRY_N];       // expected y
+    float expected[TRY_ROWS * TRY_N];   // codes: y of the plain kernels
+    uint8_t blocks[24 * 512 * 34 / 32]; // weights in a file's form
 };
 
 static float trial_value(uint32_t i)
@@ -101,9 +103,11 @@ static bool trial_product(struct trial *t, enum dtype dtype)
 {
     struct product *p = &t->product;
     const struct weight_shape *shape = &t->weight.shape;
-    t->weight.shape = (struct weight_shape){WEIGHT_PRODUCT, dtype, TRY_N, TRY_K};
+    t->weight.shape =
+        (struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = dtype, .n = TRY_N, .k = TRY_K};
     memset(t->weight.data, 0, t->weight.bytes);
-    struct weight_source source = {t->w, -1, 0, DTYPE_F32, TRY_N, TRY_K, 0, 0, 0, 0};
+    struct weight_source source = {
+        .map = t->w, .fd = -1, .dtype = DTYPE_F32, .rows = TRY_N, .cols = TRY_K};
     if (cpu_weight_put(&t->device, &t->weight, 0, &source, NULL) != STATUS_OK)
         return false;
     p->dtype = dtype;
@@ -114,6 +118,54 @@ static bool trial_product(struct trial *t, enum dtype dtype)
     for (uint32_t i = 0; i < sizeof try_rows / sizeof *try_rows; i++)
         if (!trial_rows(t, try_rows[i]))
             return false;
+    return true;
+}
+
+// Fills `rows` rows of k elements with blocks of a format whose scales are small numbers.
+static void trial_blocks(uint8_t *out, enum weight_format format, uint32_t elements)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    uint32_t size = elements / f->elements * f->bytes;
+    for (uint32_t i = 0; i < size; i++)
+        out[i] = (uint8_t)((i + 1) * 2654435761u >> 24);
+    for (uint32_t at = 0; at < size; at += f->bytes) {
+        uint8_t *scale = out + at + (format == WEIGHT_Q6_K ? 208 : 0);
+        for (uint32_t i = 0; i < (f->least ? 2u : 1u); i++)
+            scale[2 * i + 1] = 0x20 | (scale[2 * i + 1] & 3); // f16 below 2^-5
+    }
+}
+
+// Returns true if products with codes of the format have the bits of the plain kernels.
+static bool trial_codes(struct trial *t, enum weight_format format)
+{
+    enum { K = 512, N = 24 };
+    struct cpu_kernels plain = cpu_kernels_plain();
+    struct product p = t->product;
+    struct weight_source source = {
+        .map = t->blocks, .fd = -1, .rows = N, .cols = K, .format = format};
+    t->weight.shape = (struct weight_shape){
+        .use = WEIGHT_PRODUCT, .n = N, .k = K, .part_count = 1, .parts = {{format, N}}};
+    memset(t->weight.data, 0, t->weight.bytes);
+    trial_blocks(t->blocks, format, N * K);
+    if (cpu_weight_put(&t->device, &t->weight, 0, &source, NULL) != STATUS_OK)
+        return false;
+    p.n = N;
+    p.k = K;
+    p.format = format;
+    p.weight = t->weight.data;
+    for (uint32_t i = 0; i < sizeof try_rows / sizeof *try_rows; i++) {
+        p.rows = try_rows[i];
+        for (int level = 0; level < 2; level++) {
+            const struct cpu_kernels *kernels = level == 0 ? &plain : &t->device.kernels;
+            p.y = level == 0 ? t->expected : t->y;
+            for (uint32_t tile = 0; tile * 16 < p.rows; tile++)
+                kernels->codes_pack(&p, tile);
+            kernels->codes(&p, 0, 1, 0);
+        }
+        for (uint32_t r = 0; r < p.rows; r++)
+            if (memcmp(t->expected + r * TRY_N, t->y + r * TRY_N, N * sizeof(float)) != 0)
+                return false;
+    }
     return true;
 }
 
@@ -174,6 +226,9 @@ static bool trial_all(struct trial *t, enum cpu_isa level)
         return false;
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
         if (!trial_product(t, (enum dtype)dtype))
+            return false;
+    for (int format = WEIGHT_FLOATS + 1; format < WEIGHT_FORMAT_COUNT; format++)
+        if (!trial_codes(t, (enum weight_format)format))
             return false;
     return true;
 }

@@ -4,6 +4,7 @@
 // processor.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx2.h"
+#include "kernels/cpu/codes_avx2.h"
 #include "kernels/cpu/level.inc"
 #include "kernels/cpu/bytes.inc"
 

@@ -4,6 +4,7 @@
 // processor.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
+#include "kernels/cpu/codes_avx512.h"
 #include "kernels/cpu/level.inc"
 
 // int8 elements are multiplied in quads, and a part is a group of K. Weight bytes are unsigned, so

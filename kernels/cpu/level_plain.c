@@ -3,6 +3,7 @@
 // level (CMakeLists.txt); its kernels run only after cpu_isa_find has checked the processor.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_plain.h"
+#include "kernels/cpu/codes_plain.h"
 #include "kernels/cpu/level.inc"
 #include "kernels/cpu/bytes.inc"
 

@@ -8,7 +8,7 @@
 //   int8      [slab][k / 64][2 panels][16 quads][16 rows][4], K padded to 64, BYTE_ZERO added; then
 //             float scale[slab][group of K][32 rows]; see bytes.h
 // A table of rows has the layout of its source; an int8 table has that of a product. A vector is n
-// floats.
+// floats. Weights held as codes are packed by codes.c.
 #include "kernels/cpu/internal.h"
 #include "kernels/philox.h"
 
@@ -65,7 +65,9 @@ size_t cpu_weight_bytes(const struct device *device, const struct weight_shape *
 {
     (void)device;
     size_t bytes;
-    if (shape->use == WEIGHT_VECTOR) {
+    if (shape->part_count > 0) {
+        bytes = code_weight_bytes(shape);
+    } else if (shape->use == WEIGHT_VECTOR) {
         bytes = (size_t)shape->n * sizeof(float);
     } else if (shape->dtype == DTYPE_I8) {
         bytes = packed_bytes(shape) +
@@ -84,6 +86,7 @@ struct put {
     const struct weight_source *source;
     uint32_t first_row;
     uint32_t rows_each; // rows per chunk
+    uint32_t skew;      // codes: rows of the first row's panel before it
 };
 
 // Reads elements [at, at + count) of the tensor as floats.
@@ -194,11 +197,38 @@ static void vector_chunk(void *job, uint32_t chunk, uint32_t worker)
     source_read((float *)put->weight->data + put->first_row, put, put->source->first, count);
 }
 
+static void codes_chunk(void *job, uint32_t chunk, uint32_t worker)
+{
+    (void)worker;
+    const struct put *put = job;
+    uint32_t first = chunk * put->rows_each, end = first + put->rows_each;
+    first = first > put->skew ? first - put->skew : 0; // chunks are complete panels
+    end = end - put->skew < put->source->rows ? end - put->skew : put->source->rows;
+    if (first < end)
+        code_rows_put(put->weight, put->first_row, put->source, first, end);
+}
+
+static enum status codes_put(struct put *put, struct threads *threads, struct error *err)
+{
+    const struct weight_source *source = put->source;
+    const char *wrong = code_source_check(put->weight, put->first_row, source);
+    if (wrong)
+        return error_set(err, STATUS_INVALID, "a weight of %u x %u at row %u: %s",
+                         put->weight->shape.n, put->weight->shape.k, put->first_row, wrong);
+    put->skew = code_row_lane(put->weight, put->first_row);
+    uint32_t rows = source->rows + put->skew;
+    threads_run(threads, codes_chunk, put, (rows + put->rows_each - 1) / put->rows_each);
+    return STATUS_OK;
+}
+
 enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_t first_row,
                            const struct weight_source *source, struct error *err)
 {
     const struct weight_shape *shape = &weight->shape;
     bool vector = shape->use == WEIGHT_VECTOR;
+    if (source->format != WEIGHT_FLOATS && shape->part_count == 0)
+        return error_set(err, STATUS_UNSUPPORTED, "blocks of %s need a weight held as codes",
+                         weight_format_facts(source->format)->name);
     if (source->dtype == DTYPE_I8 || source->dtype >= DTYPE_COUNT)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a weight's source must be float32, bfloat16 or float16");
@@ -208,7 +238,7 @@ enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_
         return error_set(err, STATUS_INVALID,
                          "a source of %u x %u does not fit a weight of %u x %u at row %u",
                          source->rows, source->cols, shape->n, shape->k, first_row);
-    struct put put = {device, weight, source, first_row, 1};
+    struct put put = {device, weight, source, first_row, 1, 0};
     if (vector) {
         vector_chunk(&put, 0, 0);
         return STATUS_OK;
@@ -217,6 +247,8 @@ enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_
     const struct device *all = device->parent ? device->parent : device;
     uint32_t each = 1 + (64 << 10) / (shape->k > 0 ? shape->k : 1);
     put.rows_each = (uint32_t)round_up(each, 32);
+    if (shape->part_count > 0)
+        return codes_put(&put, all->threads, err);
     threads_run(all->threads, put_chunk, &put, (source->rows + put.rows_each - 1) / put.rows_each);
     return STATUS_OK;
 }

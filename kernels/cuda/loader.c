@@ -134,6 +134,8 @@ static enum status source_check(const struct weight *weight, uint32_t first_row,
     bool vector = shape->use == WEIGHT_VECTOR;
     uint64_t elements = (uint64_t)source->rows * source->cols;
     uint64_t rows = vector ? elements : source->rows;
+    if (shape->part_count > 0 || source->format != WEIGHT_FLOATS)
+        return error_set(err, STATUS_UNSUPPORTED, "this device does not hold weights as codes");
     if (source->dtype == DTYPE_I8 || source->dtype >= DTYPE_COUNT)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a weight's source must be float32, bfloat16 or float16");

@@ -116,10 +116,13 @@ static void q6_k(float *out, const uint8_t *b)
 
 static const struct {
     enum gguf_type_id id;
+    enum weight_format format;
     void (*block)(float *, const uint8_t *);
 } formats[] = {
-    {GGUF_TYPE_Q4_0, q4_0}, {GGUF_TYPE_Q4_1, q4_1}, {GGUF_TYPE_Q5_0, q5_0}, {GGUF_TYPE_Q5_1, q5_1},
-    {GGUF_TYPE_Q8_0, q8_0}, {GGUF_TYPE_Q4_K, q4_k}, {GGUF_TYPE_Q5_K, q5_k}, {GGUF_TYPE_Q6_K, q6_k},
+    {GGUF_TYPE_Q4_0, WEIGHT_Q4_0, q4_0}, {GGUF_TYPE_Q4_1, WEIGHT_Q4_1, q4_1},
+    {GGUF_TYPE_Q5_0, WEIGHT_Q5_0, q5_0}, {GGUF_TYPE_Q5_1, WEIGHT_Q5_1, q5_1},
+    {GGUF_TYPE_Q8_0, WEIGHT_Q8_0, q8_0}, {GGUF_TYPE_Q4_K, WEIGHT_Q4_K, q4_k},
+    {GGUF_TYPE_Q5_K, WEIGHT_Q5_K, q5_k}, {GGUF_TYPE_Q6_K, WEIGHT_Q6_K, q6_k},
 };
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };
@@ -130,6 +133,14 @@ bool dequantise_knows(const struct gguf_type *type)
         if (formats[i].id == type->id)
             return true;
     return false;
+}
+
+enum weight_format dequantise_format(const struct gguf_type *type)
+{
+    for (int i = 0; type && i < FORMATS; i++)
+        if (formats[i].id == type->id)
+            return formats[i].format;
+    return WEIGHT_FLOATS;
 }
 
 void dequantise_block(float *out, const struct gguf_type *type, const void *block)
@@ -177,21 +188,10 @@ static void blocks_read(float *out, const struct tensor *tensor, uint64_t first,
     }
 }
 
-// Returns the row's index in the file. GGUF stores the rows of llama's q and k heads so that the
-// two rows of a rotary pair are neighbours; models have them half a head apart.
-static uint64_t row_in_file(const struct tensor *tensor, uint64_t row)
-{
-    uint64_t head = tensor->rope_head;
-    if (head == 0)
-        return row;
-    uint64_t inside = row % head, half = head / 2;
-    return row - inside + inside % half * 2 + inside / half;
-}
-
 void tensor_rows_read(float *out, const struct tensor *tensor, const struct tensor_place *place)
 {
     for (uint32_t r = 0; r < place->rows; r++, out += place->cols) {
-        uint64_t row = row_in_file(tensor, (uint64_t)place->first_row + r);
+        uint64_t row = weight_paired_row((uint64_t)place->first_row + r, tensor->rope_head);
         uint64_t first = row * place->stride + place->first_col;
         if (tensor->blocks)
             blocks_read(out, tensor, first, place->cols);

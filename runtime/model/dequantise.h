@@ -5,12 +5,16 @@
 // only; reads the mapped file.
 #pragma once
 
+#include "kernels/weight.h"
 #include "runtime/model/tensors.h"
 
 enum { BLOCK_ELEMENTS_MAX = 256 };
 
 // Returns true if blocks of this type can be converted.
 bool dequantise_knows(const struct gguf_type *type);
+// Returns the format in which a device can hold blocks of this type as they are; WEIGHT_FLOATS:
+// none, or type is NULL.
+enum weight_format dequantise_format(const struct gguf_type *type);
 // Converts one block of type->bytes bytes to out[type->elements].
 void dequantise_block(float *out, const struct gguf_type *type, const void *block);
 

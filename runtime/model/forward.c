@@ -102,7 +102,7 @@ enum status forward_logits(struct forward *f, const struct forward_op *op)
         .ranks = model->sizes.ranks,
     };
     for (uint32_t r = 0; r < args.ranks; r++) {
-        struct model_span columns = span_cut(args.stride, r, args.ranks);
+        struct model_span columns = span_cut(args.stride, r, args.ranks, 1);
         args.ends[r] = columns.first + columns.count;
     }
     enum status status = forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);

@@ -74,9 +74,9 @@ struct model_facts {
     enum rerank_form rerank;
     char architecture[64];      // published name: "Qwen2ForCausalLM"
     enum dtype dtype, kv_dtype; // dtypes of the weights; of keys and values
+    char formats[FORMATS_TEXT]; // of weights held as codes, which have no dtype; empty: none
     uint64_t parameter_count;
-    // Hash of the names, shapes and samples of the loaded tensors; 0, 0 before loading.
-    uint64_t checkpoint_hash[2];
+    uint64_t checkpoint_hash[2]; // of names, shapes and samples of all tensors; 0, 0 before loading
     uint32_t vocab, hidden, layers;
     uint32_t max_model_len; // most tokens of a sequence, prompt and output together
     uint32_t output_width;  // floats of a pooled vector; 1 for scores
@@ -99,7 +99,7 @@ struct model_facts {
     struct step_limits limits; // capacity of a batch
 };
 
-// Adds an end-of-sequence id before model_open. False: the vocabulary lacks it, or 32 exist.
+// Adds an end-of-sequence id before model_open. False: not in the vocabulary, or 32 exist.
 bool model_facts_add_end(struct model_facts *facts, int32_t id);
 
 // Returns the minimum number of tokens per step of a generator: with all sequences decoding, a

@@ -185,6 +185,7 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->kind = c->kind;
     facts->rerank = c->rerank;
     facts->dtype = parts->weights.dtype;
+    weight_list_formats(facts->formats, &parts->weights);
     facts->parameter_count = parts->weights.parameter_count;
     facts->vocab = c->vocab;
     facts->hidden = c->hidden;
@@ -311,6 +312,7 @@ static enum status need_sum(struct model_plan *plan, struct error *err)
 
 static enum status checkpoint_open(struct model_parts *parts, struct error *err)
 {
+    struct model_sizes *sizes = &parts->sizes;
     const struct model_options *o = &parts->options;
     enum status status = STATUS_OK;
     if (!o->load_dummy)
@@ -328,6 +330,8 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
         .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };
+    sizes->intermediate =
+        span_cut(sizes->intermediate.whole, sizes->rank, sizes->ranks, weight_list_unit(&args));
     return weight_list_make(&parts->weights, &args, err);
 }
 

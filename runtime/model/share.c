@@ -7,10 +7,13 @@
 
 #include <stdio.h>
 
-struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks)
+struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks, uint32_t unit)
 {
-    uint32_t first = (uint32_t)((uint64_t)whole * rank / ranks);
-    uint32_t end = (uint32_t)((uint64_t)whole * (rank + 1) / ranks);
+    if (unit == 0 || whole % unit != 0 || whole / unit < ranks)
+        unit = 1;
+    uint64_t units = whole / unit;
+    uint32_t first = (uint32_t)(units * rank / ranks) * unit;
+    uint32_t end = (uint32_t)(units * (rank + 1) / ranks) * unit;
     return (struct model_span){whole, first, end - first};
 }
 
@@ -57,10 +60,10 @@ enum status model_sizes_make(struct model_sizes *out, const struct model_config 
     *out = (struct model_sizes){
         .rank = rank,
         .ranks = ranks,
-        .heads = span_cut(c->heads, rank, ranks),
-        .kv_heads = span_cut(c->kv_heads, rank, ranks),
-        .intermediate = span_cut(c->intermediate, rank, ranks),
-        .vocab = span_cut(c->vocab, rank, ranks),
+        .heads = span_cut(c->heads, rank, ranks, 1),
+        .kv_heads = span_cut(c->kv_heads, rank, ranks, 1),
+        .intermediate = span_cut(c->intermediate, rank, ranks, 1),
+        .vocab = span_cut(c->vocab, rank, ranks, 1),
         .head_dim = c->head_dim,
         .hidden = c->hidden,
         .layers = c->layers,

@@ -36,8 +36,10 @@ static inline struct model_span span_times(struct model_span span, uint32_t n)
     return (struct model_span){span.whole * n, span.first * n, span.count * n};
 }
 
-// Returns the part of `rank` if a dimension is divided among the ranks as evenly as possible.
-struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks);
+// Returns the part of `rank` if a dimension is divided among the ranks as evenly as possible, at
+// multiples of `unit`; anywhere if the dimension is no multiple of it or has fewer units than
+// ranks.
+struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks, uint32_t unit);
 
 struct model_config;
 

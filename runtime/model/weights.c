@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "runtime/model/dequantise.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -120,7 +121,7 @@ static struct weight_entry *entry_add(struct lister *p, const struct weight_spec
         rows += spec->parts[i].rows.count;
     *entry = (struct weight_entry){
         .index = spec->index,
-        .shape = {spec->use, spec->dtype, rows, spec->cols.count},
+        .shape = {.use = spec->use, .dtype = spec->dtype, .n = rows, .k = spec->cols.count},
         .fill = spec->fill,
         .part_count = spec->part_count,
     };
@@ -135,6 +136,36 @@ static void entry_size(struct lister *p, struct weight_entry *entry)
     uint64_t aligned = (entry->bytes + WEIGHT_ALIGNMENT - 1) / WEIGHT_ALIGNMENT * WEIGHT_ALIGNMENT;
     p->list->bytes += aligned;
     p->list->load_bytes += entry->bytes;
+}
+
+// Returns the format in which a part can be held, or WEIGHT_FLOATS: its columns must begin and end
+// with a block.
+static enum weight_format part_format(const struct weight_part *part)
+{
+    enum weight_format format = dequantise_format(part->tensor ? part->tensor->blocks : NULL);
+    uint32_t elements = weight_format_facts(format)->elements;
+    bool cut = part->from_col % elements != 0 || part->cols % elements != 0;
+    return cut ? WEIGHT_FLOATS : format;
+}
+
+// Holds an entry in the formats of its tensors if all of them are quantised. Neighbouring tensors
+// of one format become one part.
+static void codes_choose(const struct lister *p, struct weight_entry *entry)
+{
+    struct weight_shape *shape = &entry->shape;
+    bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
+    if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
+        return;
+    for (uint32_t i = 0; i < entry->part_count; i++) {
+        enum weight_format format = part_format(&entry->parts[i]);
+        if (format == WEIGHT_FLOATS) {
+            shape->part_count = 0;
+            return;
+        }
+        if (shape->part_count == 0 || shape->parts[shape->part_count - 1].format != format)
+            shape->parts[shape->part_count++] = (struct weight_codes){format, 0};
+        shape->parts[shape->part_count - 1].rows += entry->parts[i].rows;
+    }
 }
 
 // Adds an entry with its parts to the list, unless an earlier call failed.
@@ -160,6 +191,8 @@ static void weight_add(struct lister *p, const struct weight_spec *spec)
         if (p->args->tensors)
             part_find(p, &entry->parts[i], spec->parts[i].name, rows->whole, cols->whole);
     }
+    if (p->status == STATUS_OK)
+        codes_choose(p, entry);
     entry_size(p, entry);
 }
 
@@ -475,13 +508,11 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
 {
     bool first = p->args->sizes->rank == 0; // one rank logs
     if (tensor && tensor->blocks) {
-        bool int8 = facts->quantised_runs_as == DTYPE_I8;
-        if (first)
+        if (first && !facts->codes)
             log_line(LOG_INFO,
-                     "the file's weights are quantised (%s) and are held as %s; --dtype %s",
-                     tensor->type, dtype_name(facts->quantised_runs_as),
-                     int8 ? "bfloat16 loses less and takes twice the memory"
-                          : "int8 takes half the memory");
+                     "the file's weights are quantised (%s) and are held as %s; --dtype int8 takes "
+                     "half the memory",
+                     tensor->type, dtype_name(facts->quantised_runs_as));
         return facts->quantised_runs_as;
     }
     if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
@@ -491,6 +522,26 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
         return facts->float32_runs_as;
     }
     return held;
+}
+
+// Returns true if quantised tensors are held in their own format.
+static bool codes_held(const struct weight_list_args *args)
+{
+    struct device_facts facts;
+    args->api->facts(args->device, &facts);
+    return args->dtype < 0 && args->tensors && facts.codes;
+}
+
+uint32_t weight_list_unit(const struct weight_list_args *args)
+{
+    struct lister p = {.args = args, .config = args->config};
+    char name[NAME_MAX_BYTES];
+    if (!codes_held(args))
+        return 1;
+    prefix_choose(&p);
+    name_make(name, &p, args->config->arch->names->down.name, 0, ".weight");
+    const struct tensor *tensor = tensors_find(args->tensors, name);
+    return tensor && tensor->blocks ? tensor->blocks->elements : 1;
 }
 
 static void dtypes_choose(struct lister *p)
@@ -506,6 +557,7 @@ static void dtypes_choose(struct lister *p)
     p->args->api->facts(p->args->device, &facts);
     list->dtype =
         p->args->dtype < 0 ? dtype_default(p, &facts, tensor, held) : (enum dtype)p->args->dtype;
+    list->codes = codes_held(p->args);
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;
@@ -513,6 +565,18 @@ static void dtypes_choose(struct lister *p)
     // products.
     enum dtype act = facts.activation[DTYPE_I8];
     list->side = facts.activation[held] == act ? held : act;
+}
+
+// Logs the formats of the weights that are held as in the file.
+static void codes_note(const struct lister *p)
+{
+    char formats[FORMATS_TEXT];
+    weight_list_formats(formats, p->list);
+    if (p->status == STATUS_OK && formats[0] != '\0' && p->args->sizes->rank == 0)
+        log_line(LOG_INFO,
+                 "the weights are held as in the file (%s); --dtype bfloat16, int8 and float32 "
+                 "convert them",
+                 formats);
 }
 
 // Refuses a GGUF file with a tensor that no entry uses: it may belong to a variant of the
@@ -568,6 +632,7 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     if (c->kind == MODEL_RERANKER)
         weight_add_score(&p);
     all_used_check(&p);
+    codes_note(&p);
     if (p.status != STATUS_OK)
         weight_list_close(out);
     return p.status;

@@ -86,6 +86,7 @@ struct weight_list {
     uint64_t load_bytes;      // packed bytes of all entries, for progress
     uint64_t parameter_count; // parameters of the entire checkpoint; a tied head counts once
     enum dtype dtype;         // dtype of the products
+    bool codes;               // true if quantised tensors are held in their own format
     enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };
 
@@ -99,12 +100,20 @@ struct weight_list_args {
     int32_t yes_id, no_id;
 };
 
+// Returns the number of columns at whose multiples a feed-forward layer can be cut so that its
+// weights can be held as codes; 1: anywhere.
+uint32_t weight_list_unit(const struct weight_list_args *args);
+
 // Lists the weights of a rank and finds their tensors. An error names the missing or unsuitable
 // tensor. Refuses a GGUF file with a tensor that no weight uses.
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
                              struct error *err) MUST_USE;
 // Frees the entries; a second call does nothing.
 void weight_list_close(struct weight_list *list);
+
+// Writes the formats of the weights that are held as codes, those with most elements first; empty
+// if there are none.
+void weight_list_formats(char out[FORMATS_TEXT], const struct weight_list *list);
 
 struct weight_load_args {
     const struct device_api *api;

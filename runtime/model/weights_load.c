@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/source/mapping.h"
 
 #include <string.h>
 
@@ -69,10 +70,42 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
     return status;
 }
 
+// Loads rows held as codes, straight from the mapped file. Packed pages leave the resident memory
+// band by band, so that the file is never resident next to the weights.
+static enum status put_codes(struct loader *l, struct weight *weight,
+                             const struct weight_part *part)
+{
+    enum { BAND_BYTES = 16 << 20 };
+    const struct tensor *tensor = part->tensor;
+    uint64_t row_bytes = tensor->blocks->bytes * (uint64_t)part->stride / tensor->blocks->elements;
+    // heads of paired rows stay together
+    uint32_t least = tensor->rope_head > 0 ? tensor->rope_head * 16 : 16;
+    uint32_t each = (uint32_t)(BAND_BYTES / row_bytes) / least * least + least;
+    enum status status = STATUS_OK;
+    for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
+        struct weight_source source = {
+            .map = tensor->map,
+            .fd = -1,
+            .rows = part->rows - done < each ? part->rows - done : each,
+            .cols = part->cols,
+            .stride = part->stride,
+            .first = part_first(part) + (uint64_t)done * part->stride,
+            .format = dequantise_format(tensor->blocks),
+            .paired = tensor->rope_head,
+        };
+        status = rows_put(l, weight, part->to_row + done, &source);
+        mapping_drop((const char *)tensor->map + (part->from_row + done) * row_bytes,
+                     source.rows * row_bytes);
+    }
+    return status;
+}
+
 static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
+    if (weight->shape.part_count > 0)
+        return put_codes(l, weight, part);
     if (tensor->blocks || tensor->rope_head > 0)
         return put_rows(l, weight, part);
     struct weight_source source = {

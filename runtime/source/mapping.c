@@ -112,6 +112,14 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
     return STATUS_OK;
 }
 
+void mapping_drop(const void *at, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)at / page * page, end = ((uintptr_t)at + bytes) / page * page;
+    if (end > first) // it only saves memory: a failure does not matter
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
 void mapping_close(struct mapping *mapping)
 {
     if (mapping->at) {

@@ -20,5 +20,8 @@ struct mapping {
 // INVALID: not a regular file, or shorter than bytes_least. NOT_FOUND: no such file.
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
                          struct error *err) MUST_USE;
+// Removes the pages of bytes [at, at + bytes) of a mapped file from the process's resident memory.
+// They stay in the page cache, and reading them again maps them again.
+void mapping_drop(const void *at, size_t bytes);
 // Unmaps and closes the file; required also after mapping_open failed.
 void mapping_close(struct mapping *mapping);

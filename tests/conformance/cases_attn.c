@@ -233,7 +233,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     size_t size = (s.tokens + 1) * width; // the last token must stay unchanged
     float *qkv = trial_floats(t, size, act, 1);
     void *there = trial_put_floats(t, qkv, size, act);
-    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, shape.dim, 1};
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = shape.dim, .k = 1};
     struct trial_weight q_norm = trial_weight_make(t, &vector, 0.2f, 1);
     struct trial_weight k_norm = trial_weight_make(t, &vector, 0.2f, 1);
     uint32_t rotary = i % 5 == 4 ? 0 : i % 2 ? shape.dim : shape.dim / 2;

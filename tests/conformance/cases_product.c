@@ -2,7 +2,7 @@
 // Conformance of gemm: every dtype of weights at odd shapes, with and without bias and strides, and
 // with more rows than fit a panel. Elements between rows and after the last row are neither read
 // nor written.
-#include "tests/conformance/trial.h"
+#include "tests/conformance/codes.h"
 
 #include <math.h>
 
@@ -31,9 +31,9 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     uint32_t x_stride = k + (odd ? 3 : 8) * trial_below(t, 2);
     uint32_t y_stride = n + 8 * trial_below(t, 2);
     enum weight_use use = seed % 4 == 0 ? WEIGHT_TIED : WEIGHT_PRODUCT;
-    struct weight_shape shape = {use, dtype, n, k};
+    struct weight_shape shape = {.use = use, .dtype = dtype, .n = n, .k = k};
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
-    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, n, 1};
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
     size_t x_size = (size_t)(rows + 1) * x_stride; // the last row is not part of the product
     float *x = trial_floats(t, x_size, act, 1);
@@ -69,8 +69,49 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
                    t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
 
+// A weight of one to three parts, each held as codes in a format of its own.
+static void codes_case(struct trial *t, uint64_t seed)
+{
+    static const uint32_t ms[] = {1, 2, 5, 16, 17, 33, 130};
+    trial_begin(t, seed);
+    struct weight_shape shape = {.use = seed % 4 ? WEIGHT_PRODUCT : WEIGHT_TIED};
+    shape.part_count = 1 + trial_below(t, WEIGHT_PARTS_MAX);
+    shape.k = 32 * trial_range(t, 1, 20);
+    for (uint32_t i = 0; i < shape.part_count; i++) {
+        struct weight_codes *part = &shape.parts[i];
+        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_COUNT - 1);
+        part->rows = trial_range(t, 1, 100);
+        shape.n += part->rows;
+        if (weight_format_facts(part->format)->nested)
+            shape.k = 256 * (1 + (uint32_t)(seed % 3));
+    }
+    struct trial_codes w = trial_codes_make(t, &shape, false);
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = shape.n, .k = 1};
+    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    uint32_t rows = seed % 16 == 15 ? 520 : ms[trial_below(t, 7)];
+    uint32_t x_stride = shape.k + 3 * trial_below(t, 2), y_stride = shape.n + trial_below(t, 2);
+    float *x = trial_floats(t, (size_t)rows * x_stride, DTYPE_F32, 1);
+    float *want = trial_heap(t, (size_t)rows * y_stride * sizeof *want);
+    float *got = trial_heap(t, (size_t)rows * y_stride * sizeof *got);
+    bool biased = seed % 2;
+    struct gemm_args args = {
+        DTYPE_F32, DTYPE_F32, x,        &w.reference, biased ? &bias.reference : NULL,
+        want,      rows,      x_stride, y_stride};
+    reference_gemm_codes(&args);
+    args.weight = &w.device;
+    args.bias = biased ? &bias.device : NULL;
+    args.y = got;
+    trial_true(t, "gemm of codes runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    trial_close_to(t, "gemm of codes", got, want, (size_t)rows * y_stride, 1e-5);
+    w.device.shape.parts[0].rows++;
+    trial_true(t, "gemm refuses parts that do not fit",
+               t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
+}
+
 void try_gemm(struct trial *t, enum dtype act)
 {
+    for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(32); i++)
+        codes_case(t, 9900 + i);
     for (int d = 0; d < DTYPE_COUNT; d++) {
         if (t->facts.activation[d] != act)
             continue;

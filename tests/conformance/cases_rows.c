@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conformance of the ops whose rows are independent: embedding, norms, activations, gather, pool.
 // Each output has one row more than the op writes, which must stay unchanged.
-#include "tests/conformance/trial.h"
+#include "tests/conformance/codes.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,8 +29,36 @@ static enum dtype weight_dtype(enum dtype act, uint64_t seed)
     return (enum dtype)(seed % 3); // one of F32, BF16, F16
 }
 
+// A table held as codes; a row outside it belongs to another rank.
+static void embed_codes(struct trial *t, uint64_t seed)
+{
+    trial_begin(t, seed);
+    enum weight_format format = (enum weight_format)(1 + seed % (WEIGHT_FORMAT_COUNT - 1));
+    uint32_t width = weight_format_facts(format)->nested ? 512 : 96, held = trial_range(t, 1, 70);
+    struct weight_shape shape = {.use = seed % 2 ? WEIGHT_TIED : WEIGHT_ROWS,
+                                 .n = held,
+                                 .k = width,
+                                 .part_count = 1,
+                                 .parts = {{format, held}}};
+    struct trial_codes table = trial_codes_make(t, &shape, false);
+    enum { TOKENS = 20 };
+    int32_t token[TOKENS];
+    for (uint32_t i = 0; i < TOKENS; i++)
+        token[i] = (int32_t)trial_below(t, held + 10);
+    float *want = trial_heap(t, (size_t)TOKENS * width * sizeof *want);
+    float *got = trial_heap(t, (size_t)TOKENS * width * sizeof *got);
+    struct embed_args args = {DTYPE_F32, &table.reference, token, want, TOKENS, width, 5, held + 5};
+    reference_embed(&args);
+    args.table = &table.device;
+    args.out = got;
+    trial_true(t, "embed of codes runs", t->api->ops->embed(t->stream, &args) == STATUS_OK);
+    trial_close_to(t, "embed of codes", got, want, (size_t)TOKENS * width, 1e-6);
+}
+
 void try_embed(struct trial *t, enum dtype act)
 {
+    for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < 16; i++)
+        embed_codes(t, 1900 + i);
     for (uint64_t i = 0; i < 16 + ODD_EACH; i++) {
         trial_begin(t, 1000 + i);
         uint32_t width = width_choose(t, i, 16);
@@ -46,7 +74,7 @@ void try_embed(struct trial *t, enum dtype act)
         if (bytes && t->facts.activation[DTYPE_I8] == act)
             dtype = DTYPE_I8;
         enum weight_use use = i % 2 ? WEIGHT_TIED : WEIGHT_ROWS;
-        struct weight_shape shape = {use, dtype, held, width};
+        struct weight_shape shape = {.use = use, .dtype = dtype, .n = held, .k = width};
         struct trial_weight table = trial_weight_make(t, &shape, 1, 0);
         int32_t *token = trial_heap(t, tokens * sizeof *token);
         for (uint32_t j = 0; j < tokens; j++)
@@ -77,12 +105,12 @@ void try_embed_bert(struct trial *t, enum dtype act)
         uint32_t width = width_choose(t, i, 8);
         uint32_t tokens = trial_range(t, 1, 33);
         enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
-        struct weight_shape shape = {WEIGHT_ROWS, dtype, 50, width};
+        struct weight_shape shape = {.use = WEIGHT_ROWS, .dtype = dtype, .n = 50, .k = width};
         struct trial_weight word = trial_weight_make(t, &shape, 1, 0);
         struct trial_weight place = trial_weight_make(t, &shape, 1, 0);
         shape.n = 2;
         struct trial_weight type = trial_weight_make(t, &shape, 1, 0);
-        struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
+        struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = width, .k = 1};
         struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
         struct trial_weight b = trial_weight_make(t, &vector, 0.2f, 0);
         int32_t *token = trial_heap(t, tokens * 4);
@@ -135,7 +163,8 @@ void try_embed_bert(struct trial *t, enum dtype act)
 // much would access memory after it.
 static struct trial_weight next_make(struct trial *t, enum dtype act, uint32_t width)
 {
-    struct weight_shape shape = {WEIGHT_PRODUCT, act, trial_range(t, 1, 20), width};
+    struct weight_shape shape = {
+        .use = WEIGHT_PRODUCT, .dtype = act, .n = trial_range(t, 1, 20), .k = width};
     return trial_weight_make(t, &shape, 1, 0);
 }
 
@@ -151,7 +180,7 @@ void try_rms_norm(struct trial *t, enum dtype act)
         uint32_t rows = trial_range(t, 1, i % 4 == 2 ? 3 : 50);
         size_t n = (size_t)(rows + 1) * width;
         float epsilon = i % 4 == 1 ? 4 : 1e-6f;
-        struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
+        struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = width, .k = 1};
         struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
         struct trial_weight next = next_make(t, act, width);
         float *residual = trial_floats(t, n, act, 3);
@@ -185,7 +214,7 @@ void try_layer_norm(struct trial *t, enum dtype act)
         uint32_t rows = trial_range(t, 1, 50);
         size_t n = (size_t)rows * width, all = n + width;
         float epsilon = i % 4 == 1 ? 4 : 1e-5f;
-        struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
+        struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = width, .k = 1};
         struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
         struct trial_weight b = trial_weight_make(t, &vector, 0.2f, 0);
         float *residual = trial_floats(t, all, act, 3);

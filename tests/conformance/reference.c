@@ -199,6 +199,27 @@ void reference_gemm_i8(const struct gemm_args *a)
     }
 }
 
+void reference_gemm_codes(const struct gemm_args *a)
+{
+    const struct weight_shape *s = &a->weight->shape;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        const float *x = (const float *)a->x + (size_t)r * a->x_stride;
+        float *y = (float *)a->y + (size_t)r * a->y_stride;
+        for (uint32_t n = 0; n < s->n; n++)
+            y[n] = a->bias ? data_of(a->bias)[n] : 0;
+        for (uint32_t k = 0; k < s->k; k += 32) {
+            float scale = byte_scale(x + k, 32), inverse = byte_inverse(scale);
+            for (uint32_t n = 0; n < s->n; n++) {
+                const float *w = data_of(a->weight) + (size_t)n * s->k + k;
+                double sum = 0;
+                for (uint32_t i = 0; i < 32; i++)
+                    sum += (double)rintf(x[k + i] * inverse) * (double)w[i];
+                y[n] = (float)((double)y[n] + sum * (double)scale);
+            }
+        }
+    }
+}
+
 static void kv_put(char *at, enum dtype dtype, float value)
 {
     if (dtype == DTYPE_F32) {

@@ -22,3 +22,7 @@ void reference_sample_gap(const struct sample_args *args, double *gap);
 // An int8 product as the cpu device defines it (kernels/cpu/bytes.h). The weight's data are the
 // rotated rows, bytes times scale, [n][byte_depth(k)].
 void reference_gemm_i8(const struct gemm_args *args);
+
+// A product with weights held as codes (kernels/cpu/codes.h): activations are rounded in groups of
+// 32. The weight's data are its elements, [n][k].
+void reference_gemm_codes(const struct gemm_args *args);

@@ -51,6 +51,8 @@ HALVES_PS(wide_max, _mm256_max_ps)
 HALVES_PS(wide_min, _mm256_min_ps)
 HALVES_INTEGERS(wide_add_epi32, _mm256_add_epi32)
 HALVES_INTEGERS(wide_sub_epi32, _mm256_sub_epi32)
+HALVES_INTEGERS(wide_mullo_epi32, _mm256_mullo_epi32)
+HALVES_INTEGERS(wide_madd_epi16, _mm256_madd_epi16)
 HALVES_INTEGERS(wide_and, _mm256_and_si256)
 HALVES_INTEGERS(wide_or, _mm256_or_si256)
 HALVES_INTEGERS(wide_unpacklo_epi16, _mm256_unpacklo_epi16)
@@ -270,6 +272,20 @@ WIDE_INLINE __m512i wide_from_u16(__m256i x)
     a.half_integers[1] = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1));
     return a.integers;
 }
+WIDE_INLINE __m512i wide_from_u8(__m128i x)
+{
+    union wide a;
+    a.half_integers[0] = _mm256_cvtepu8_epi32(x);
+    a.half_integers[1] = _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8));
+    return a.integers;
+}
+WIDE_INLINE __m512i wide_from_i8(__m128i x)
+{
+    union wide a;
+    a.half_integers[0] = _mm256_cvtepi8_epi32(x);
+    a.half_integers[1] = _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8));
+    return a.integers;
+}
 WIDE_INLINE __m512 wide_from_f16(__m256i x)
 {
     union wide a;
@@ -350,7 +366,9 @@ WIDE_INLINE __m512i wide_dot_bytes(__m512i sum, __m512i x, __m512i y) // bytes o
 #define _mm512_cmp_ps_mask wide_compare
 #define _mm512_cvtepi32_epi16 wide_cut_to_16
 #define _mm512_cvtepi32_ps wide_from_words
+#define _mm512_cvtepi8_epi32 wide_from_i8
 #define _mm512_cvtepu16_epi32 wide_from_u16
+#define _mm512_cvtepu8_epi32 wide_from_u8
 #define _mm512_cvtne2ps_pbh wide_to_pairs
 #define _mm512_cvtneps_pbh wide_to_bf16
 #define _mm512_cvtph_ps wide_from_f16
@@ -367,6 +385,7 @@ WIDE_INLINE __m512i wide_dot_bytes(__m512i sum, __m512i x, __m512i y) // bytes o
 #define _mm512_load_si512 wide_load
 #define _mm512_loadu_ps wide_load_ps
 #define _mm512_loadu_si512 wide_load
+#define _mm512_madd_epi16 wide_madd_epi16
 #define _mm512_mask_blend_ps wide_blend
 #define _mm512_mask_or_epi32 wide_or_masked
 #define _mm512_mask_storeu_epi16(p, mask, x) wide_store_masked(p, mask, x, 2)
@@ -378,6 +397,7 @@ WIDE_INLINE __m512i wide_dot_bytes(__m512i sum, __m512i x, __m512i y) // bytes o
 #define _mm512_max_ps wide_max
 #define _mm512_min_ps wide_min
 #define _mm512_mul_ps wide_mul
+#define _mm512_mullo_epi32 wide_mullo_epi32
 #define _mm512_or_si512 wide_or
 #define _mm512_permute_ps wide_permute
 #define _mm512_permutex2var_epi16 wide_permute2

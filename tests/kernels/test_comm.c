@@ -238,7 +238,7 @@ static void test_all_threads_pack_the_weights_of_a_rank(void **state)
     assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
     options = (struct device_options){.index = 1, .ranks = 2, .parent = whole, .exact = true};
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
-    struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
+    struct weight weight = {.shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = N, .k = K}};
     weight.bytes = device_cpu()->weight_bytes(rank, &weight.shape);
     assert_int_equal(device_cpu()->memory_alloc(rank, &weight.data, weight.bytes, &err), STATUS_OK);
     struct weight_source source = {

@@ -25,7 +25,7 @@ static void test_facts(void **state)
     assert_true(t.facts.memory_available > 1 << 20);
     assert_non_null(strstr(t.facts.name, "2 threads"));
     assert_int_equal(t.facts.float32_runs_as, DTYPE_F32);
-    assert_int_equal(t.facts.quantised_runs_as, DTYPE_I8);
+    assert_int_equal(t.facts.quantised_runs_as, DTYPE_BF16);
     assert_true(t.facts.kv_share == 0.25 && t.facts.kv_default == 1ull << 30 &&
                 t.facts.step_stretch == 2.5);
     for (int i = 0; i < DTYPE_COUNT; i++)
@@ -371,18 +371,18 @@ static void test_weights_have_bytes(void **state)
         struct weight_shape shape;
         size_t bytes;
     } cases[] = {
-        {{WEIGHT_VECTOR, DTYPE_F32, 64, 1}, 256},
-        {{WEIGHT_VECTOR, DTYPE_F32, 65, 1}, 512},
-        {{WEIGHT_ROWS, DTYPE_F32, 3, 72}, 1024},
-        {{WEIGHT_ROWS, DTYPE_F16, 3, 72}, 512},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 32, 72}, 32 * 72 * 4},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 33, 72}, 64 * 72 * 4},
-        {{WEIGHT_TIED, DTYPE_F16, 33, 72}, 64 * 72 * 2},
-        {{WEIGHT_PRODUCT, DTYPE_BF16, 32, 64}, 32 * 64 * 2},
-        {{WEIGHT_PRODUCT, DTYPE_BF16, 32, 65}, 32 * 96 * 2},
-        {{WEIGHT_PRODUCT, DTYPE_I8, 32, 64}, 32 * 64 + 256},
-        {{WEIGHT_PRODUCT, DTYPE_I8, 33, 65}, 64 * 128 + 256},
-        {{WEIGHT_ROWS, DTYPE_I8, 32, 72}, 32 * 128 + 256},
+        {{.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = 64, .k = 1}, 256},
+        {{.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = 65, .k = 1}, 512},
+        {{.use = WEIGHT_ROWS, .dtype = DTYPE_F32, .n = 3, .k = 72}, 1024},
+        {{.use = WEIGHT_ROWS, .dtype = DTYPE_F16, .n = 3, .k = 72}, 512},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 32, .k = 72}, 32 * 72 * 4},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 33, .k = 72}, 64 * 72 * 4},
+        {{.use = WEIGHT_TIED, .dtype = DTYPE_F16, .n = 33, .k = 72}, 64 * 72 * 2},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_BF16, .n = 32, .k = 64}, 32 * 64 * 2},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_BF16, .n = 32, .k = 65}, 32 * 96 * 2},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_I8, .n = 32, .k = 64}, 32 * 64 + 256},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_I8, .n = 33, .k = 65}, 64 * 128 + 256},
+        {{.use = WEIGHT_ROWS, .dtype = DTYPE_I8, .n = 32, .k = 72}, 32 * 128 + 256},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct weight_shape *shape = &cases[i].shape;

@@ -25,7 +25,7 @@ static void product_rows(struct trial *t, enum dtype dtype)
 {
     enum { K = 1100, N = 70, MOST = 520 };
     trial_begin(t, 100 + (uint64_t)dtype);
-    struct weight_shape shape = {WEIGHT_PRODUCT, dtype, N, K};
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = dtype, .n = N, .k = K};
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
     float *x = trial_floats(t, (size_t)MOST * K, DTYPE_F32, 1);
     float *other = trial_floats(t, (size_t)MOST * K, DTYPE_F32, 30);
@@ -84,7 +84,8 @@ static void products_wide(struct trial *t)
     assert_int_equal(t->stream->panel_bytes, M / 2 * K * sizeof(uint16_t));
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         trial_begin(t, 300 + (uint64_t)dtype);
-        struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
+        struct weight_shape shape = {
+            .use = WEIGHT_PRODUCT, .dtype = (enum dtype)dtype, .n = N, .k = K};
         struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
         float *x = trial_heap(t, (size_t)M * K * sizeof *x);
         for (uint32_t i = 0; i < M * K; i++)
@@ -108,7 +109,8 @@ static void products_narrow(struct trial *t)
     assert_int_equal(t->api->stream_open(t->device, &t->stream, &t->limits, NULL), STATUS_OK);
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         trial_begin(t, 350 + (uint64_t)dtype);
-        struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
+        struct weight_shape shape = {
+            .use = WEIGHT_PRODUCT, .dtype = (enum dtype)dtype, .n = N, .k = K};
         struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
         float *x = trial_floats(t, (size_t)M * K, DTYPE_F32, 1);
         float together[M * N], alone[N];
@@ -144,7 +146,8 @@ static void test_products_threads(void **state)
                 if (!trial_open_cpu(&t, (enum cpu_isa)level, threads))
                     break;
                 trial_begin(&t, 200);
-                struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
+                struct weight_shape shape = {
+                    .use = WEIGHT_PRODUCT, .dtype = (enum dtype)dtype, .n = N, .k = K};
                 struct trial_weight w = trial_weight_make(&t, &shape, 0.05f, 0);
                 float *x = trial_floats(&t, (size_t)M * K, DTYPE_F32, 1);
                 float y[M * N];

@@ -19,7 +19,7 @@ static void *const there = memory;
 
 static struct weight weight_of(enum weight_use use, enum dtype dtype, uint32_t n, uint32_t k)
 {
-    return (struct weight){.shape = {use, dtype, n, k}, .data = memory};
+    return (struct weight){.shape = {.use = use, .dtype = dtype, .n = n, .k = k}, .data = memory};
 }
 
 static void expect(const char *got, const char *op, const char *words, int line)

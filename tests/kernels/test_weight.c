@@ -17,7 +17,7 @@
 static void make(struct trial *t, struct weight *w, enum weight_use use, enum dtype dtype,
                  uint32_t n, uint32_t k)
 {
-    *w = (struct weight){.shape = {use, dtype, n, k}};
+    *w = (struct weight){.shape = {.use = use, .dtype = dtype, .n = n, .k = k}};
     w->bytes = t->api->weight_bytes(t->device, &w->shape);
     w->data = trial_device(t, w->bytes);
 }
@@ -49,7 +49,8 @@ static void test_dummy(void **state)
         trial_begin(&t, 1);
         struct weight w;
         make(&t, &w, WEIGHT_ROWS, DTYPE_F32, N, K);
-        struct weight_source source = {NULL, -1, 0, DTYPE_BF16, N, K, 42, 0.5f, 0, 0};
+        struct weight_source source = {
+            .fd = -1, .dtype = DTYPE_BF16, .rows = N, .cols = K, .seed = 42, .deviation = 0.5f};
         assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, NULL), STATUS_OK);
         const float *x = w.data;
         double sum = 0, squares = 0;
@@ -101,7 +102,8 @@ static void test_sources(void **state)
             }
             struct weight w;
             make(&t, &w, WEIGHT_TIED, (enum dtype)held, N, K);
-            struct weight_source source = {bytes + 1, -1, 0, (enum dtype)from, N, K, 0, 0, 0, 0};
+            struct weight_source source = {
+                .map = bytes + 1, .fd = -1, .dtype = (enum dtype)from, .rows = N, .cols = K};
             assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, NULL), STATUS_OK);
             int32_t token[N];
             float out[N * K];
@@ -135,10 +137,18 @@ static void test_ranges_of_a_tensor(void **state)
             struct weight range, plain;
             make(&t, &range, WEIGHT_TIED, (enum dtype)held, N, K);
             make(&t, &plain, WEIGHT_TIED, (enum dtype)held, N, K);
-            struct weight_source source = {part, -1, 0, DTYPE_F32, N, K, 0, 0, 0, 0};
+            struct weight_source source = {
+                .map = part, .fd = -1, .dtype = DTYPE_F32, .rows = N, .cols = K};
             assert_int_equal(t.api->weight_put(t.device, &plain, 0, &source, NULL), STATUS_OK);
-            source = (struct weight_source){
-                random ? NULL : whole, -1, 0, DTYPE_F32, N, K, 42, 0.5f, COLS, ROW * COLS + COL};
+            source = (struct weight_source){.map = random ? NULL : whole,
+                                            .fd = -1,
+                                            .dtype = DTYPE_F32,
+                                            .rows = N,
+                                            .cols = K,
+                                            .seed = 42,
+                                            .deviation = 0.5f,
+                                            .stride = COLS,
+                                            .first = ROW * COLS + COL};
             assert_int_equal(t.api->weight_put(t.device, &range, 0, &source, NULL), STATUS_OK);
             assert_memory_equal(range.data, plain.data, range.bytes);
         }
@@ -146,7 +156,13 @@ static void test_ranges_of_a_tensor(void **state)
     float *whole = trial_floats(&t, 90, DTYPE_F32, 1);
     struct weight vector;
     make(&t, &vector, WEIGHT_VECTOR, DTYPE_F32, 60, 1);
-    struct weight_source source = {whole, -1, 0, DTYPE_F32, 60, 1, 0, 0, 1, 25};
+    struct weight_source source = {.map = whole,
+                                   .fd = -1,
+                                   .dtype = DTYPE_F32,
+                                   .rows = 60,
+                                   .cols = 1,
+                                   .stride = 1,
+                                   .first = 25};
     assert_int_equal(t.api->weight_put(t.device, &vector, 0, &source, NULL), STATUS_OK);
     assert_memory_equal(vector.data, whole + 25, 60 * sizeof *whole);
     trial_close(&t);
@@ -162,7 +178,7 @@ static void test_refused(void **state)
     assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
     trial_begin(&t, 1);
     make(&t, &w, WEIGHT_PRODUCT, DTYPE_F32, 4, 8);
-    struct weight_source source = {x, -1, 0, DTYPE_F32, 4, 8, 0, 0, 0, 0};
+    struct weight_source source = {.map = x, .fd = -1, .dtype = DTYPE_F32, .rows = 4, .cols = 8};
     assert_int_equal(t.api->weight_put(t.device, &w, 1, &source, &err), STATUS_INVALID);
     source.cols = 7;
     assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_INVALID);
@@ -177,12 +193,13 @@ static void test_refused(void **state)
     make(&t, &vector, WEIGHT_VECTOR, DTYPE_F32, 60, 1);
     for (uint32_t i = 0; i < 64; i++)
         x[i] = (float)i;
-    struct weight_source piece = {x, -1, 0, DTYPE_F32, 1, 61, 0, 0, 0, 0};
+    struct weight_source piece = {.map = x, .fd = -1, .dtype = DTYPE_F32, .rows = 1, .cols = 61};
     assert_int_equal(t.api->weight_put(t.device, &vector, 0, &piece, &err), STATUS_INVALID);
     piece.cols = 20;
     assert_int_equal(t.api->weight_put(t.device, &vector, 41, &piece, &err), STATUS_INVALID);
     assert_int_equal(t.api->weight_put(t.device, &vector, 0, &piece, &err), STATUS_OK);
-    piece = (struct weight_source){x + 20, -1, 0, DTYPE_F32, 40, 1, 0, 0, 0, 0};
+    piece =
+        (struct weight_source){.map = x + 20, .fd = -1, .dtype = DTYPE_F32, .rows = 40, .cols = 1};
     assert_int_equal(t.api->weight_put(t.device, &vector, 20, &piece, &err), STATUS_OK);
     assert_memory_equal(vector.data, x, 60 * sizeof *x);
     trial_close(&t);
@@ -197,7 +214,7 @@ static void test_bytes_poison(void **state)
         if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
         trial_begin(&t, 3);
-        struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_I8, 40, 72};
+        struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_I8, .n = 40, .k = 72};
         struct trial_weight w = trial_weight_make(&t, &shape, 1, 0);
         float *x = trial_floats(&t, 3 * 72, DTYPE_F32, 1);
         float y[3 * 40];
@@ -234,7 +251,8 @@ static void test_bytes_tiny(void **state)
             }
             struct weight bytes;
             make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, 40, 72);
-            struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0, 0, 0};
+            struct weight_source source = {
+                .map = w, .fd = -1, .dtype = DTYPE_F32, .rows = 40, .cols = 72};
             assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
             float y[2 * 40];
             struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &bytes, NULL, y, 2, 72, 40};
@@ -301,9 +319,11 @@ static void test_bytes_outliers(void **state)
             w[i] *= i % K % EVERY == 0 ? 1.0f / LARGE : 1;
         struct weight bytes;
         make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, N, K);
-        struct weight_source source = {w, -1, 0, DTYPE_F32, N, K, 0, 0, 0, 0};
+        struct weight_source source = {
+            .map = w, .fd = -1, .dtype = DTYPE_F32, .rows = N, .cols = K};
         assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
-        struct weight floats = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}, .data = w};
+        struct weight floats = {
+            .shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = N, .k = K}, .data = w};
         float y[M * N], want[M * N];
         struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &floats, NULL, want, M, K, N};
         reference_gemm(&args);
@@ -331,7 +351,8 @@ static void test_bytes_poisoned_weight(void **state)
         w[7 * 72 + 70] = NAN;
         struct weight bytes;
         make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, 40, 72);
-        struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0, 0, 0};
+        struct weight_source source = {
+            .map = w, .fd = -1, .dtype = DTYPE_F32, .rows = 40, .cols = 72};
         assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
         float y[2 * 40];
         struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &bytes, NULL, y, 2, 72, 40};

@@ -146,7 +146,7 @@ void test_float32_is_the_library_s(void **state)
     struct fixture w;
     configure_ours(1, 1);
     fixture_open(&w, false);
-    struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
+    struct weight weight = {.shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = N, .k = K}};
     weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
     assert_int_equal(w.api->memory_alloc(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
     struct gemm_args args = {.x_dtype = DTYPE_F32,

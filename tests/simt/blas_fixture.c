@@ -27,7 +27,8 @@ void fixture_open(struct fixture *w, bool exact)
     assert_int_equal(w->api->stream_open(w->device, &w->stream, &limits, NULL), STATUS_OK);
     for (uint32_t i = 0; i < LAYERS; i++) {
         struct weight *weight = &w->weight[i];
-        *weight = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_BF16, N, K}};
+        *weight =
+            (struct weight){.shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_BF16, .n = N, .k = K}};
         weight->bytes = w->api->weight_bytes(w->device, &weight->shape);
         assert_int_equal(w->api->memory_alloc(w->device, &weight->data, weight->bytes, NULL),
                          STATUS_OK);

@@ -83,8 +83,8 @@ static void product_check(const struct product_case *c)
     for (size_t i = 0; i < (size_t)c->n * c->k; i++)
         w[i] = uniform();
     float *bias = random_array(DTYPE_F32, c->n, 1.0f, &bias_device);
-    struct weight_shape shape = {WEIGHT_PRODUCT, c->held, c->n, c->k};
-    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, c->n, 1};
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = c->held, .n = c->n, .k = c->k};
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = c->n, .k = 1};
     struct weight weight = weight_make(&shape, w, DTYPE_F32);
     struct weight offset = weight_make(&vector, bias, DTYPE_F32);
     size_t bytes = (size_t)c->rows * c->n * 4;
@@ -165,7 +165,7 @@ void test_staging(void **state)
         simt_configure(&lazy);
     struct stream *stream = product_stream();
     float x[DEPTH], w[ROWS][DEPTH], y[ROWS];
-    struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = ROWS, .k = DEPTH};
     struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
     weight.data = device_alloc(weight.bytes);
     void *x_device = device_alloc(sizeof x);
@@ -213,8 +213,9 @@ void test_three_pieces(void **state)
     assert_non_null(w);
     for (uint32_t i = 0; i < COUNT; i++)
         w[i] = (float)i;
-    struct weight weight =
-        weight_make(&(struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH}, w, DTYPE_F32);
+    struct weight weight = weight_make(
+        &(struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = ROWS, .k = DEPTH}, w,
+        DTYPE_F32);
     struct stream *stream = product_stream();
     float *got = host_alloc(COUNT * sizeof *got);
     assert_int_equal(api->copy_out(stream, got, weight.data, COUNT * sizeof *got), STATUS_OK);
@@ -244,7 +245,7 @@ void test_direct_refused(void **state)
     assert_true(fd >= 0);
     for (int i = 0; i < ROWS * DEPTH; i++)
         w[i] = (float)i;
-    struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = ROWS, .k = DEPTH};
     struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
     weight.data = device_alloc(weight.bytes);
     struct weight_source source = {

@@ -37,7 +37,7 @@ static void *device_alloc(size_t bytes)
 
 static struct weight random_weight(enum weight_use use, enum dtype dtype, uint32_t n, uint32_t k)
 {
-    struct weight weight = {.shape = {use, dtype, n, k}};
+    struct weight weight = {.shape = {.use = use, .dtype = dtype, .n = n, .k = k}};
     weight.bytes = api->weight_bytes(device, &weight.shape);
     weight.data = device_alloc(weight.bytes);
     struct weight_source source = {.fd = -1, .rows = n, .cols = k, .seed = n, .deviation = 1};

@@ -52,7 +52,7 @@ static void test_fastest_is_kept(void **state)
 // v.
 static struct weight bias_make(struct fixture *w, float first)
 {
-    struct weight bias = {.shape = {WEIGHT_VECTOR, DTYPE_F32, N, 1}};
+    struct weight bias = {.shape = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = N, .k = 1}};
     float from[N];
     for (int i = 0; i < N; i++)
         from[i] = first + (float)i;

@@ -254,7 +254,8 @@ static void test_zeroed_before(void **state)
         float from[WIDTH];
         for (int i = 0; i < WIDTH; i++)
             from[i] = (float)(i + 1);
-        struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, 1, WIDTH}};
+        struct weight weight = {
+            .shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 1, .k = WIDTH}};
         weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
         struct weight_source source = {
             .map = from, .fd = -1, .dtype = DTYPE_F32, .rows = 1, .cols = WIDTH};

@@ -45,7 +45,8 @@ static enum status life_load(struct life *l, struct error *err)
     for (int i = 0; i < N * K; i++)
         from[i] = (float)(i % 5);
     struct weight_source source = {.map = from, .fd = -1, .dtype = DTYPE_F32, .rows = N, .cols = K};
-    l->weight.shape = (struct weight_shape){WEIGHT_PRODUCT, DTYPE_BF16, N, K};
+    l->weight.shape =
+        (struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = DTYPE_BF16, .n = N, .k = K};
     l->weight.bytes = l->api->weight_bytes(l->device, &l->weight.shape);
     enum status status = l->api->memory_alloc(l->device, &l->weight.data, l->weight.bytes, err);
     if (status == STATUS_OK)
@@ -304,8 +305,8 @@ static void file_check(struct life *l, uint64_t before, uint32_t rows, uint32_t 
     bool needed = missing != 0 || !reads_directly(fd);
     for (uint64_t i = 0; i < numbers; i++)
         map[i] = needed ? number_at(i) : -1;
-    struct weight weight =
-        weight_alloc(l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, rows, cols});
+    struct weight weight = weight_alloc(
+        l, (struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = rows, .k = cols});
     struct weight_source source = {
         .map = map, .fd = fd, .offset = before, .dtype = DTYPE_F32, .rows = rows, .cols = cols};
     assert_int_equal(l->api->weight_put(l->device, &weight, 0, &source, NULL), STATUS_OK);
@@ -359,8 +360,9 @@ static void test_ranges_of_a_tensor(void **state)
         uint32_t wide = kind == 0 ? COLS : WIDE, col = kind == 0 ? 0 : COL;
         for (uint32_t i = 0; i < ALL * COLS; i++) // wrong values, because the file is read instead
             map[i] = kind == 0 && direct ? -1 : number_at(i);
-        struct weight weight =
-            weight_alloc(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, HIGH, wide});
+        struct weight weight = weight_alloc(
+            &l,
+            (struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = HIGH, .k = wide});
         struct weight_source source = {.map = kind == 2 ? NULL : map,
                                        .fd = fd,
                                        .offset = 4000,
@@ -403,8 +405,8 @@ static void test_random_weights_are_those_of_all_devices(void **state)
     (void)state;
     enum { FIRST = 3, ALL = 7, WIDE = 70, STRIDE = 96, LONG = 700 };
     struct life l = loader_open();
-    struct weight weight =
-        weight_alloc(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ALL, WIDE});
+    struct weight weight = weight_alloc(
+        &l, (struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = ALL, .k = WIDE});
     struct weight_source source = {
         .fd = -1, .rows = FIRST, .cols = WIDE, .seed = 5, .deviation = 0.02f};
     assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
@@ -420,7 +422,8 @@ static void test_random_weights_are_those_of_all_devices(void **state)
                            : philox_normal(source.seed, (uint64_t)(r - FIRST) * WIDE + c, 0.02f)));
     free(got);
     for (int flat = 0; flat < 2; flat++) { // as one row, as one column
-        weight = weight_alloc(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
+        weight = weight_alloc(
+            &l, (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = LONG, .k = 1});
         source.rows = flat ? 1 : LONG;
         source.cols = flat ? LONG : 1;
         assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
@@ -442,8 +445,8 @@ static void test_vectors_are_flat(void **state)
     for (uint32_t i = 0; i < LONG; i++)
         from[i] = f32_to_bf16((float)i / 4);
     for (int flat = 0; flat < 2; flat++) {
-        struct weight weight =
-            weight_alloc(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
+        struct weight weight = weight_alloc(
+            &l, (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = LONG, .k = 1});
         for (uint32_t at = 0; at < LONG; at += at == 0 ? FIRST : LONG) {
             uint32_t count = at == 0 ? FIRST : LONG - FIRST;
             struct weight_source source = {.map = from + at,
@@ -474,16 +477,70 @@ static void test_sources_that_do_not_fit(void **state)
         enum status status;
         const char *words;
     } cases[] = {
-        {{WEIGHT_PRODUCT, DTYPE_F32, 4, 8}, 0, 4, 8, DTYPE_F32, STATUS_OK, ""},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 4, 8}, 4, 0, 8, DTYPE_F32, STATUS_OK, ""},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 4, 8}, 1, 4, 8, DTYPE_F32, STATUS_INVALID, "4 x 8 at row 1"},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 4, 8}, 0, 4, 7, DTYPE_F32, STATUS_INVALID, "of 4 x 7"},
-        {{WEIGHT_VECTOR, DTYPE_F32, 4, 1}, 0, 1, 5, DTYPE_F32, STATUS_INVALID, "does not fit"},
-        {{WEIGHT_VECTOR, DTYPE_F32, 4, 1}, 1, 4, 1, DTYPE_F32, STATUS_INVALID, "does not fit"},
-        {{WEIGHT_VECTOR, DTYPE_F32, 4, 1}, 1, 3, 1, DTYPE_F32, STATUS_OK, ""},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 4, 8}, 0, 4, 8, DTYPE_I8, STATUS_UNSUPPORTED, "must be"},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 4, 8}, 0, 4, 8, DTYPE_COUNT, STATUS_UNSUPPORTED, "must be"},
-        {{WEIGHT_PRODUCT, DTYPE_F32, 1, (1 << 20) + 1},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 4, .k = 8},
+         0,
+         4,
+         8,
+         DTYPE_F32,
+         STATUS_OK,
+         ""},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 4, .k = 8},
+         4,
+         0,
+         8,
+         DTYPE_F32,
+         STATUS_OK,
+         ""},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 4, .k = 8},
+         1,
+         4,
+         8,
+         DTYPE_F32,
+         STATUS_INVALID,
+         "4 x 8 at row 1"},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 4, .k = 8},
+         0,
+         4,
+         7,
+         DTYPE_F32,
+         STATUS_INVALID,
+         "of 4 x 7"},
+        {{.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = 4, .k = 1},
+         0,
+         1,
+         5,
+         DTYPE_F32,
+         STATUS_INVALID,
+         "does not fit"},
+        {{.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = 4, .k = 1},
+         1,
+         4,
+         1,
+         DTYPE_F32,
+         STATUS_INVALID,
+         "does not fit"},
+        {{.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = 4, .k = 1},
+         1,
+         3,
+         1,
+         DTYPE_F32,
+         STATUS_OK,
+         ""},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 4, .k = 8},
+         0,
+         4,
+         8,
+         DTYPE_I8,
+         STATUS_UNSUPPORTED,
+         "must be"},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 4, .k = 8},
+         0,
+         4,
+         8,
+         DTYPE_COUNT,
+         STATUS_UNSUPPORTED,
+         "must be"},
+        {{.use = WEIGHT_PRODUCT, .dtype = DTYPE_F32, .n = 1, .k = (1 << 20) + 1},
          0,
          1,
          (1 << 20) + 1,
@@ -518,8 +575,9 @@ static void test_bytes_keep_what_is_no_number(void **state)
         for (int i = 0; i < HIGH * WIDE; i++)
             from[i] = (float)(i % 7) - 3;
         from[2 * WIDE + WIDE - 1] = kind == 0 ? NAN : INFINITY;
-        struct weight weight =
-            weight_alloc(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_I8, HIGH, WIDE});
+        struct weight weight = weight_alloc(
+            &l,
+            (struct weight_shape){.use = WEIGHT_PRODUCT, .dtype = DTYPE_I8, .n = HIGH, .k = WIDE});
         struct weight_source source = {
             .map = from, .fd = -1, .dtype = DTYPE_F32, .rows = HIGH, .cols = WIDE};
         assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);

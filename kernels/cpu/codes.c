@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs blocks of a file into the layout of codes.h, straight from the mapped file, and reads rows
+// back. Any thread; no state. Threads may pack different panels of a weight at the same time.
+#include "kernels/cpu/codes.h"
+
+#include "base/number.h"
+#include "base/status.h"
+#include "kernels/weight.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { QUADS = CODE_GROUP / 4 };
+
+static uint32_t panels_of(uint32_t rows)
+{
+    return (rows + CODE_PANEL - 1) / CODE_PANEL;
+}
+
+struct code_part code_part_at(const struct weight *weight, uint32_t index)
+{
+    const struct weight_shape *shape = &weight->shape;
+    struct code_part part = {.panels = weight->data};
+    for (uint32_t i = 0;; i++) {
+        part.format = shape->parts[i].format;
+        part.rows = shape->parts[i].rows;
+        if (i == index)
+            return part;
+        part.first += part.rows;
+        part.panels += panels_of(part.rows) * code_panel_bytes(part.format, shape->k);
+    }
+}
+
+size_t code_weight_bytes(const struct weight_shape *shape)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < shape->part_count; i++)
+        bytes +=
+            panels_of(shape->parts[i].rows) * code_panel_bytes(shape->parts[i].format, shape->k);
+    return bytes;
+}
+
+// Returns the part that contains a row.
+static struct code_part part_of_row(const struct weight *weight, uint32_t row)
+{
+    struct code_part part = code_part_at(weight, 0);
+    for (uint32_t i = 1; i < weight->shape.part_count && row >= part.first + part.rows; i++)
+        part = code_part_at(weight, i);
+    return part;
+}
+
+uint32_t code_row_lane(const struct weight *weight, uint32_t row)
+{
+    return (row - part_of_row(weight, row).first) % CODE_PANEL;
+}
+
+const char *code_source_check(const struct weight *weight, uint32_t first_row,
+                              const struct weight_source *source)
+{
+    struct code_part part = part_of_row(weight, first_row);
+    const struct weight_format_facts *f = weight_format_facts(part.format);
+    if (first_row + source->rows > part.first + part.rows)
+        return "the source does not lie in one part of the weight";
+    if (source->format == WEIGHT_FLOATS && f->nested)
+        return "floats are not rounded to nested scales";
+    if (source->format == WEIGHT_FLOATS)
+        return NULL;
+    if (source->format != part.format)
+        return "the source has another format than the part of the weight";
+    if (!source->map)
+        return "blocks need bytes";
+    if (source->cols % f->elements != 0 || source->stride % f->elements != 0 ||
+        source->first % f->elements != 0)
+        return "the source does not begin and end with a block";
+    return NULL;
+}
+
+static uint32_t word_at(const uint8_t *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+// Returns four bytes, each 0 or 1: the low four bits of `bits`.
+static uint32_t bits_spread(uint32_t bits)
+{
+    return (bits & 15u) * 0x00204081u & 0x01010101u;
+}
+
+#define NIBBLES 0x0F0F0F0Fu
+
+// Reads the codes of group `g` of a block as eight quads.
+static void group_codes(uint32_t q[QUADS], enum weight_format format, const uint8_t *b, uint32_t g)
+{
+    const uint8_t *at;
+    uint32_t high;
+    switch (format) {
+    case WEIGHT_Q4_0:
+    case WEIGHT_Q4_1:
+        at = b + (format == WEIGHT_Q4_0 ? 2 : 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            q[i] = word_at(at + 4 * i) & NIBBLES;
+            q[i + 4] = word_at(at + 4 * i) >> 4 & NIBBLES;
+        }
+        break;
+    case WEIGHT_Q5_0:
+    case WEIGHT_Q5_1:
+        at = b + (format == WEIGHT_Q5_0 ? 2 : 4);
+        high = word_at(at);
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t low = word_at(at + 4 + 4 * i);
+            q[i] = (low & NIBBLES) | bits_spread(high >> 4 * i) << 4;
+            q[i + 4] = (low >> 4 & NIBBLES) | bits_spread(high >> (16 + 4 * i)) << 4;
+        }
+        break;
+    case WEIGHT_Q8_0:
+        for (uint32_t i = 0; i < QUADS; i++)
+            q[i] = word_at(b + 2 + 4 * i) ^ 0x80808080u;
+        break;
+    case WEIGHT_Q4_K:
+    case WEIGHT_Q5_K:
+        at = b + (format == WEIGHT_Q4_K ? 16 : 48) + g / 2 * 32;
+        for (uint32_t i = 0; i < QUADS; i++) {
+            q[i] = word_at(at + 4 * i) >> (g % 2 * 4) & NIBBLES;
+            if (format == WEIGHT_Q5_K)
+                q[i] |= (word_at(b + 16 + 4 * i) >> g & 0x01010101u) << 4;
+        }
+        break;
+    default: // Q6_K
+        for (uint32_t i = 0; i < QUADS; i++) {
+            uint32_t low = word_at(b + g / 4 * 64 + g % 2 * 32 + 4 * i) >> (g % 4 < 2 ? 0 : 4);
+            high = word_at(b + 128 + g / 4 * 32 + 4 * i) >> (g % 4 * 2) & 0x03030303u;
+            q[i] = (low & NIBBLES) | high << 4;
+        }
+    }
+}
+
+// Writes the codes of a group of one row. to: the group's first line, at the row's place.
+static void codes_write(uint32_t *to, const uint32_t q[QUADS], uint32_t bits)
+{
+    if (bits == 4) {
+        for (uint32_t i = 0; i < 4; i++)
+            to[i * CODE_PANEL] = q[i] | q[i + 4] << 4;
+        return;
+    }
+    if (bits == 8) {
+        for (uint32_t i = 0; i < QUADS; i++)
+            to[i * CODE_PANEL] = q[i];
+        return;
+    }
+    for (uint32_t half = 0; half < QUADS; half += 4)
+        for (uint32_t i = 0; i < 3; i++, to += CODE_PANEL)
+            *to = q[half + i] | (q[half + 3] >> 2 * i & 0x03030303u) << 6;
+}
+
+// Reads the codes of a group of one row, as codes_write wrote them.
+static void codes_read(uint32_t q[QUADS], const uint32_t *from, uint32_t bits)
+{
+    if (bits == 4) {
+        for (uint32_t i = 0; i < 4; i++) {
+            q[i] = from[i * CODE_PANEL] & NIBBLES;
+            q[i + 4] = from[i * CODE_PANEL] >> 4 & NIBBLES;
+        }
+        return;
+    }
+    if (bits == 8) {
+        for (uint32_t i = 0; i < QUADS; i++)
+            q[i] = from[i * CODE_PANEL];
+        return;
+    }
+    for (uint32_t half = 0; half < QUADS; half += 4) {
+        q[half + 3] = 0;
+        for (uint32_t i = 0; i < 3; i++, from += CODE_PANEL) {
+            q[half + i] = *from & 0x3F3F3F3Fu;
+            q[half + 3] |= (*from >> 6 & 0x03030303u) << 2 * i;
+        }
+    }
+}
+
+// Reads scale and minimum of group `g` of a Q4_K or Q5_K block: 6 bits each, eight of both in 12
+// bytes.
+static void nested_scales(uint8_t out[2], const uint8_t *s, uint32_t g)
+{
+    if (g < 4) {
+        out[0] = s[g] & 63;
+        out[1] = s[g + 4] & 63;
+    } else {
+        out[0] = (uint8_t)((s[g + 4] & 15) | s[g - 4] >> 6 << 4);
+        out[1] = (uint8_t)(s[g + 4] >> 4 | s[g] >> 6 << 4);
+    }
+}
+
+// Writes the scales of one row in a piece. b: the first block of the piece; blocks: how many there
+// are, of one group each unless the format is nested.
+static void scales_write(char *piece, uint32_t lane, enum weight_format format, const uint8_t *b,
+                         uint32_t blocks)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    if (!f->nested) {
+        uint32_t step = f->least ? 64 : 32;
+        for (uint32_t g = 0; g < blocks; g++, b += f->bytes) {
+            memcpy(piece + g * step + lane * 2, b, 2);
+            if (f->least)
+                memcpy(piece + g * step + 32 + lane * 2, b + 2, 2);
+        }
+        return;
+    }
+    memcpy(piece + lane * 2, format == WEIGHT_Q6_K ? b + 208 : b, 2);
+    if (f->least)
+        memcpy(piece + 32 + lane * 2, b + 2, 2);
+    for (uint32_t g = 0; g < 8; g++) {
+        uint8_t pair[2];
+        if (f->halves)
+            memcpy(pair, b + 192 + 2 * g, 2);
+        else
+            nested_scales(pair, b + 4, g);
+        memcpy(piece + 64 + g * 32 + lane, &pair[0], 1);
+        memcpy(piece + 64 + g * 32 + 16 + lane, &pair[1], 1);
+    }
+}
+
+// Packs the blocks of one row that belong to a piece.
+static void piece_write(char *piece, uint32_t lane, enum weight_format format, const uint8_t *b,
+                        uint32_t blocks)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    struct code_layout layout = code_layout_of(format);
+    scales_write(piece, lane, format, b, blocks);
+    uint32_t groups = blocks * f->elements / CODE_GROUP;
+    for (uint32_t g = 0; g < groups; g++) {
+        uint32_t q[QUADS];
+        group_codes(q, format, f->nested ? b : b + (size_t)g * f->bytes, g);
+        char *to = piece + layout.codes_at + g * layout.code_bytes;
+        codes_write((uint32_t *)(void *)to + lane, q, f->bits);
+    }
+}
+
+// Returns the index of the tensor's element that begins row `row`, in the order of the file.
+static uint64_t source_row(const struct weight_source *source, uint32_t row)
+{
+    uint32_t stride = source->stride > 0 ? source->stride : source->cols;
+    uint64_t before = source->first / stride; // rows of the tensor before the source's first row
+    uint64_t in_file = weight_paired_row(before + row, source->paired);
+    return in_file * stride + source->first % stride;
+}
+
+// Rows of a panel, as places in the file.
+struct panel_rows {
+    const uint8_t *row[CODE_PANEL]; // first block of each row; NULL: not part of the source
+};
+
+static void panel_write(char *panel, enum weight_format format, uint32_t k,
+                        const struct panel_rows *from)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    struct code_layout layout = code_layout_of(format);
+    uint32_t each = layout.k / f->elements, all = k / f->elements; // blocks
+    for (uint32_t b = 0; b < all; b += each, panel += layout.bytes)
+        for (uint32_t lane = 0; lane < CODE_PANEL; lane++)
+            if (from->row[lane])
+                piece_write(panel, lane, format, from->row[lane] + (size_t)b * f->bytes,
+                            all - b < each ? all - b : each);
+}
+
+void code_rows_put(struct weight *weight, uint32_t row, const struct weight_source *source,
+                   uint32_t first, uint32_t end)
+{
+    struct code_part part = part_of_row(weight, row);
+    const struct weight_format_facts *f = weight_format_facts(part.format);
+    size_t panel_bytes = code_panel_bytes(part.format, weight->shape.k);
+    for (uint32_t r = first; r < end;) {
+        uint32_t at = row + r - part.first, lane = at % CODE_PANEL;
+        struct panel_rows from = {{NULL}};
+        for (; lane < CODE_PANEL && r < end; lane++, r++)
+            from.row[lane] =
+                (const uint8_t *)source->map + source_row(source, r) / f->elements * f->bytes;
+        panel_write(part.panels + at / CODE_PANEL * panel_bytes, part.format, weight->shape.k,
+                    &from);
+    }
+}
+
+static float half_at(const char *at)
+{
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return f16_to_f32(bits);
+}
+
+// Converts one group of a row to floats, with the arithmetic of runtime/model/dequantise.c.
+static void group_read(float out[CODE_GROUP], enum weight_format format, const char *piece,
+                       uint32_t g, uint32_t lane)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    struct code_layout layout = code_layout_of(format);
+    const char *codes = piece + layout.codes_at + g * layout.code_bytes;
+    const char *scales = piece + (f->nested ? 64 : 0) + g * layout.scale_bytes;
+    union {
+        uint32_t quad[QUADS];
+        uint8_t code[CODE_GROUP];
+    } q;
+    codes_read(q.quad, (const uint32_t *)(const void *)codes + lane, f->bits);
+    float d = half_at((f->nested ? piece : scales) + lane * 2);
+    if (f->halves) {
+        for (uint32_t i = 0; i < CODE_GROUP; i++)
+            out[i] = d * (float)(int8_t)scales[i / 16 * 16 + lane] * (float)(q.code[i] - f->zero);
+        return;
+    }
+    float least = 0;
+    if (f->nested) {
+        d *= (float)(uint8_t)scales[lane];
+        least = -(half_at(piece + 32 + lane * 2) * (float)(uint8_t)scales[16 + lane]);
+    } else if (f->least) {
+        least = half_at(scales + 32 + lane * 2);
+    }
+    for (uint32_t i = 0; i < CODE_GROUP; i++)
+        out[i] = f->least ? (float)q.code[i] * d + least : (float)(q.code[i] - f->zero) * d;
+}
+
+void code_row_read(float *out, const struct weight *weight, uint32_t row)
+{
+    struct code_part part = part_of_row(weight, row);
+    struct code_layout layout = code_layout_of(part.format);
+    uint32_t k = weight->shape.k, at = row - part.first, lane = at % CODE_PANEL;
+    const char *piece = part.panels + at / CODE_PANEL * code_panel_bytes(part.format, k);
+    for (uint32_t i = 0; i < k; i += layout.k, piece += layout.bytes)
+        for (uint32_t g = 0; g < layout.k / CODE_GROUP && i + g * CODE_GROUP < k; g++) {
+            float group[CODE_GROUP];
+            uint32_t from = i + g * CODE_GROUP, left = k - from;
+            group_read(group, part.format, piece, g, lane);
+            memcpy(out + from, group, (left < CODE_GROUP ? left : CODE_GROUP) * sizeof *out);
+        }
+}

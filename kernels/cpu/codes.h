@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The definition of products with weights held as codes (kernels/format.h), shared by the packing
+// of weights, all ISA levels and the reference.
+//
+// Activations are cut into groups of 32 elements of K and rounded to int8 with one scale per group,
+// max |x| / 127; they are not rotated, because the codes of a file are not either. For each column
+//
+//   y = sum over groups of  I * (scale w * scale x) + least * (scale x * sum of qx)
+//   I = sum of (code - zero) * qx, an exact integer; Q6_K: each half times its own int8 scale
+//
+// in float32 with one fused multiply-add per term, in ascending K, so that all ISA levels give the
+// same bits. The scale w of a nested format is d * s, which is exact in float32 (Q6_K: d).
+//
+// Layout: a panel is 16 rows (output columns), a piece is a panel's part of K, 64 elements, 256 in
+// nested formats. Pieces of a panel follow one another, and panels follow panels: a thread reads
+// one stream. A piece is
+//
+//   not nested  per group: scale f16[16], then least f16[16] if there is one; then the codes
+//   nested      d f16[16], dmin f16[16] (0 if unused); per group: s[16], m[16] (Q6_K: s of the two
+//               halves); then the codes
+//
+// Codes of a group are lines of 64 bytes, 16 rows of 4 bytes, a quad of K for each row:
+//   4 bits       4 lines; the low nibbles of line l are quad l, the high ones quad l + 4
+//   5 and 6 bits 2 times 3 lines A, B, C: the low six bits are quads 0, 1, 2; the top two bits of
+//   A,
+//                B and C are bits 0-1, 2-3 and 4-5 of quad 3
+//   8 bits       8 lines
+#pragma once
+
+#include "kernels/format.h"
+
+#include <stddef.h>
+
+struct device;
+struct weight;
+struct weight_shape;
+struct weight_source;
+
+enum { CODE_GROUP = 32, CODE_PANEL = 16 };
+
+// 32 elements of a row of activations.
+struct code_x {
+    int8_t q[CODE_GROUP];
+    float scale;
+    float scaled_sum; // scale * sum of q
+    int32_t sum;      // of q
+    int16_t half[2];  // sums of the first and of the last 16
+};
+
+struct code_layout {
+    uint32_t k;           // elements of K in a piece
+    uint32_t bytes;       // bytes of a piece, a multiple of 64
+    uint32_t codes_at;    // offset of the codes in a piece
+    uint32_t code_bytes;  // bytes of a group's codes
+    uint32_t scale_bytes; // bytes from one group's scales to the next
+};
+
+static inline struct code_layout code_layout_of(enum weight_format format)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    struct code_layout out = {.k = f->nested ? 256 : 64};
+    uint32_t groups = out.k / CODE_GROUP;
+    out.code_bytes = CODE_PANEL * CODE_GROUP * (f->bits == 4 ? 4 : f->bits == 8 ? 8 : 6) / 8;
+    out.scale_bytes = f->nested || !f->least ? 32 : 64;
+    out.codes_at = (f->nested ? 64 : 0) + groups * out.scale_bytes;
+    out.bytes = out.codes_at + groups * out.code_bytes;
+    return out;
+}
+
+// Returns the groups of a row of k elements, padding included.
+static inline uint32_t code_groups(uint32_t k)
+{
+    return (k + 63) / 64 * 2;
+}
+
+// Returns the bytes of a panel of k elements of K.
+static inline size_t code_panel_bytes(enum weight_format format, uint32_t k)
+{
+    struct code_layout layout = code_layout_of(format);
+    return (size_t)((k + layout.k - 1) / layout.k) * layout.bytes;
+}
+
+// A part of a weight: its rows, and its first panel.
+struct code_part {
+    enum weight_format format;
+    uint32_t first, rows; // rows of the weight
+    char *panels;
+};
+
+// Returns part `index` of a weight whose part_count is above it.
+struct code_part code_part_at(const struct weight *, uint32_t index);
+size_t code_weight_bytes(const struct weight_shape *);
+// Returns NULL if the source fits the weight, or what is wrong.
+const char *code_source_check(const struct weight *, uint32_t first_row,
+                              const struct weight_source *);
+// Returns the place of a row of the weight in its panel.
+uint32_t code_row_lane(const struct weight *, uint32_t row);
+// Packs rows [first, end) of the source; `row` is the weight's row of the source's row 0.
+void code_rows_put(struct weight *, uint32_t row, const struct weight_source *, uint32_t first,
+                   uint32_t end);
+// Reads a row of the weight as floats: out[k].
+void code_row_read(float *out, const struct weight *, uint32_t row);

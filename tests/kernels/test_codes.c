@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights held as codes, at every ISA level: the bits are those of the definition
+// (kernels/cpu/codes.h) written down element by element, whatever the number of rows, threads and
+// parts; and rows read back are the elements of the blocks. Seeds are fixed.
+#include "tests/conformance/codes.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+// cmocka.h needs the four headers above
+#include <cmocka.h>
+
+// Computes one element of a product.
+static float element(const struct trial_codes *w, const float *x, uint32_t n, uint32_t k)
+{
+    float total = 0;
+    for (uint32_t g = 0; g < k / 32; g++) {
+        const struct block_group *group = &w->groups[(size_t)n * (k / 32) + g];
+        int q[32], sum[2] = {0, 0}, all = 0;
+        float scale = codes_round(q, x, g * 32, k);
+        for (uint32_t i = 0; i < 32; i++) {
+            sum[i / 16] += group->code[i] * q[i];
+            all += q[i];
+        }
+        int joined = sum[0] * group->half[0] + sum[1] * group->half[1];
+        total = fmaf((float)joined, group->scale * scale, total);
+        if (group->least != 0)
+            total = fmaf(group->least, scale * (float)all, total);
+    }
+    return total;
+}
+
+static void product_check(struct trial *t, const struct weight_shape *shape, uint32_t rows)
+{
+    struct trial_codes w = trial_codes_make(t, shape, rows % 2);
+    uint32_t k = shape->k, n = shape->n;
+    float *x = trial_floats(t, (size_t)rows * k, DTYPE_F32, 1);
+    float *y = trial_heap(t, (size_t)rows * n * sizeof *y);
+    for (uint32_t i = 0; i < k && rows > 1; i++)
+        x[i] = i % 64 < 32 ? 0 : x[i] * 1e5f; // groups of zeros next to large ones
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.device, NULL, y, rows, k, n};
+    assert_int_equal(t->api->ops->gemm(t->stream, &args), STATUS_OK);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < n; c++) {
+            float want = element(&w, x + (size_t)r * k, c, k);
+            if (memcmp(&want, &y[(size_t)r * n + c], sizeof want) != 0)
+                fail_msg("%s, %s, %u rows: element %u %u is %.9g, not %.9g", t->name,
+                         weight_format_facts(shape->parts[0].format)->name, rows, r, c,
+                         (double)y[(size_t)r * n + c], (double)want);
+        }
+}
+
+static void with_levels(void (*run)(struct trial *))
+{
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
+        struct trial t;
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 3))
+            continue;
+        run(&t);
+        trial_close(&t);
+        assert_int_equal(t.failures, 0);
+    }
+}
+
+static void formats(struct trial *t)
+{
+    static const uint32_t counts[] = {1, 2, 3, 15, 16, 17, 40};
+    for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_COUNT; f++)
+        for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            trial_begin(t, 100 * (uint64_t)f + i);
+            uint32_t elements = weight_format_facts((enum weight_format)f)->elements;
+            uint32_t n = 48 - (i % 3) * 15, k = elements == 256 ? 512 : 32 * (i + 1);
+            struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                         .n = n,
+                                         .k = k,
+                                         .part_count = 1,
+                                         .parts = {{(enum weight_format)f, n}}};
+            product_check(t, &shape, counts[i]);
+        }
+}
+
+static void test_formats(void **state)
+{
+    (void)state;
+    with_levels(formats);
+}
+
+static void parts(struct trial *t)
+{
+    static const uint32_t rows[][3] = {{64, 16, 16}, {40, 1, 33}, {7, 96, 32}};
+    for (uint32_t i = 0; i < 9; i++) {
+        trial_begin(t, 3000 + i);
+        struct weight_shape shape = {.use = WEIGHT_PRODUCT, .k = 256, .part_count = 3};
+        for (uint32_t p = 0; p < 3; p++) {
+            shape.parts[p].format =
+                (enum weight_format)(1 + (i + 3 * p) % (WEIGHT_FORMAT_COUNT - 1));
+            shape.parts[p].rows = rows[i % 3][p];
+            shape.n += shape.parts[p].rows;
+        }
+        product_check(t, &shape, i < 3 ? 1 : 4 * i);
+    }
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    with_levels(parts);
+}
+
+// A row of NaN, and one of infinities, spoil their results and no others.
+static void poison(struct trial *t)
+{
+    enum { K = 256, N = 32 };
+    for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_COUNT; f++) {
+        trial_begin(t, 4000 + (uint64_t)f);
+        struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                     .n = N,
+                                     .k = K,
+                                     .part_count = 1,
+                                     .parts = {{(enum weight_format)f, N}}};
+        struct trial_codes w = trial_codes_make(t, &shape, false);
+        float *x = trial_floats(t, 3 * K, DTYPE_F32, 1);
+        float y[3 * N];
+        x[0] = NAN;
+        x[2 * K + 5] = INFINITY;
+        struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.device, NULL, y, 3, K, N};
+        assert_int_equal(t->api->ops->gemm(t->stream, &args), STATUS_OK);
+        for (uint32_t i = 0; i < N; i++) {
+            assert_true(isnan(y[i]) && isnan(y[2 * N + i]));
+            assert_true(y[N + i] == element(&w, x + K, i, K));
+        }
+    }
+}
+
+static void test_poison(void **state)
+{
+    (void)state;
+    with_levels(poison);
+}
+
+// Sources that do not fit are refused.
+static void test_refused(void **state)
+{
+    (void)state;
+    struct trial t;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
+    trial_begin(&t, 1);
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                 .n = 64,
+                                 .k = 256,
+                                 .part_count = 2,
+                                 .parts = {{WEIGHT_Q4_K, 40}, {WEIGHT_Q4_0, 24}}};
+    struct weight w = {.shape = shape, .bytes = t.api->weight_bytes(t.device, &shape)};
+    w.data = trial_heap(&t, w.bytes);
+    uint8_t *map = trial_heap(&t, 64 * 256);
+    struct weight_source ok = {
+        .map = map, .fd = -1, .rows = 40, .cols = 256, .format = WEIGHT_Q4_K};
+    struct weight_source source = ok;
+    struct error err;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_OK);
+    source.rows = 41;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_INVALID);
+    source = ok;
+    source.first = 32;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_INVALID);
+    source = ok;
+    source.rows = 24;
+    assert_int_equal(t.api->weight_put(t.device, &w, 40, &source, &err), STATUS_INVALID);
+    source = ok;
+    source.format = WEIGHT_FLOATS;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_INVALID);
+    w.shape.part_count = 0;
+    w.shape.dtype = DTYPE_F32;
+    assert_int_equal(t.api->weight_put(t.device, &w, 0, &ok, &err), STATUS_UNSUPPORTED);
+    trial_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+    trial_only_level = argc > 1 ? argv[1] : NULL;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
