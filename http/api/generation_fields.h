@@ -21,6 +21,7 @@ struct structured {
 struct tool_choice {
     bool hidden;     // true for 'none': the template is given no tools
     bool must;       // true if the answer must be calls
+    bool one;        // true if it must be exactly one, because the choice names a function
     json_t *allowed; // array of the names of callable tools; NULL: all
 };
 

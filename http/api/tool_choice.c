@@ -142,7 +142,7 @@ static void object_read(const struct choice_reader *r, const json_t *choice)
     fields_check_object(f, r->flat ? &flat_rules : &choice_rules, choice, "tool_choice");
     r->out->allowed = json_array();
     if (type_is_callable(type)) {
-        r->out->must = true;
+        r->out->must = r->out->one = true;
         name_add(r, choice, "tool_choice");
     } else if (text_is(json_text(type), "allowed_tools")) {
         allowed_read(r, choice);

@@ -158,7 +158,8 @@ void tools_choose(struct generation *g, const json_t *names, bool flat, const js
 {
     struct fields *f = &g->call.fields;
     tool_choice_read(f, names, flat, &g->tools.choice);
-    g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
+    bool parallel = fields_bool(f, "parallel_tool_calls", true);
+    g->options.one_call = !parallel || g->tools.choice.one;
     g->options.custom_tools = g->tools.custom;
     bool called = !g->tools.choice.hidden && json_array_size(tools) > 0 && !f->failed;
     tools_use(g, called ? json_incref((json_t *)tools) : NULL); // tools is only read

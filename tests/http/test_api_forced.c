@@ -52,7 +52,9 @@ TEST(test_each_choice_has_its_grammar)
          {F, G, F "\n" G, "<think>\n<tool_call>\n</think>\n\n" G,
           CALL("f", "{\"city\": \"Rome\"}")},
          {"", "Hi", CALL("f", "{}"), CALL("g", "{\"a\":1}"), "<think>so</think>", F "Hi"}},
-        {TOOLS NAMED("g"), {G, G "\n" G}, {F, "Hi", G "\n" F}},
+        {TOOLS NAMED("g"), {G}, {F, "Hi", G "\n" F, G "\n" G}},
+        {TOOLS "\"parallel_tool_calls\":true," NAMED("g"), {G}, {G "\n" G}},
+        {TOOLS "\"tool_choice\":\"required\"", {G "\n" G}, {""}},
         {TOOLS OFF NAMED("g"), {G}, {"<think>x</think>" G}},
         {TOOLS "\"parallel_tool_calls\":false,\"tool_choice\":\"required\"", {F}, {F "\n" G}},
         {TOOLS ALLOWED("required", TOOL("f", "")), {F}, {G, "Hi"}},
@@ -84,6 +86,39 @@ TEST(test_each_choice_has_its_grammar)
                 fail_msg("%s: has %s", cases[i].more, cases[i].not[k]);
         fake_gone();
         fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+// Sends a request whose grammar must have one text and not another.
+static void ask_for(const char *path, const char *body, const char *has, const char *lacks)
+{
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect("hermes", "think");
+    fake_request(path, body);
+    if (fake.submits != 1)
+        fail_msg("%s: %s", body, fake.sent);
+    if (!fake_grammar_has(has))
+        fail_msg("%s: does not have %s", body, has);
+    if (fake_grammar_has(lacks))
+        fail_msg("%s: has %s", body, lacks);
+    fake_gone();
+    fake_end();
+}
+
+// On Responses, too, a named tool is called exactly once.
+TEST(test_a_named_choice_of_responses_is_one_call)
+{
+#define FLAT "{\"type\":\"function\",\"name\":\"g\"}"
+    static const char *const parallel[] = {"", "\"parallel_tool_calls\":true,",
+                                           "\"parallel_tool_calls\":false,"};
+    for (int i = 0; i < 3; i++) {
+        char body[1024];
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"input\":\"hi\",%s\"tools\":[" FLAT "],\"tool_choice\":" FLAT
+                 "}",
+                 parallel[i]);
+        ask_for("/v1/responses", body, G, G "\n" G);
     }
     fake_begin(MODEL_GENERATOR);
 }
