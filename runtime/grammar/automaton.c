@@ -470,15 +470,23 @@ int automaton_ends(struct automaton *a, uint32_t state)
     return ends;
 }
 
+// Returns how many repetitions of the repeat's body the bytes can reach. The body is not empty.
+static uint32_t repeats_within(const struct automaton *a, uint32_t repeat, uint32_t bytes)
+{
+    uint32_t each = a->g->shortest[a->g->exprs[repeat].a];
+    return each > 1 ? (bytes + each - 1) / each : bytes;
+}
+
 // The item without bounds out of reach; the items after it have their `coarse` already.
 static uint32_t item_coarse(struct automaton *a, uint32_t item, int reach)
 {
     struct item it = *item_of(a, item);
-    uint32_t bytes = a->reach[reach];
     if (item == ITEM_END || it.expr == ITEM_UNION)
         return item;
-    if (it.high > bytes) {
-        it.low = it.low < bytes + 1 ? it.low : bytes + 1;
+    bool repeats = a->g->exprs[it.expr].kind == EXPR_REPEAT;
+    uint32_t most = repeats ? repeats_within(a, it.expr, a->reach[reach]) : 0;
+    if (repeats && it.high > most) {
+        it.low = it.low < most + 1 ? it.low : most + 1;
         it.high = GRAMMAR_UNBOUNDED;
     }
     return item_put(a, it.expr, it.low, it.high,
@@ -531,7 +539,7 @@ bool automaton_has_far_bounds(const struct automaton *a)
     for (uint32_t e = 0; e < a->g->expr_count && !has; e++) {
         const struct expr *x = &a->g->exprs[e];
         uint32_t most = x->c == GRAMMAR_UNBOUNDED ? x->b : x->c;
-        has = x->kind == EXPR_REPEAT && most > a->reach[0] && most > 1;
+        has = x->kind == EXPR_REPEAT && most > 1 && most > repeats_within(a, e, a->reach[0]);
     }
     return has;
 }

@@ -204,6 +204,42 @@ static void heights_find(const struct grammar_builder *b, struct grammar *g)
     heap_free(wanted);
 }
 
+static uint32_t shortest_of(const struct grammar *g, uint32_t e, const uint8_t *nullable)
+{
+    const struct expr *x = &g->exprs[e];
+    const uint8_t *of = g->shortest;
+    switch (x->kind) {
+    case EXPR_SET:
+        return 1;
+    case EXPR_JOIN:
+        return (uint32_t)of[x->a] + of[x->b];
+    case EXPR_EITHER:
+        return of[x->a] < of[x->b] ? of[x->a] : of[x->b];
+    case EXPR_REPEAT:
+        return (x->b < UINT8_MAX ? x->b : UINT8_MAX) * of[x->a];
+    case EXPR_LEVEL:
+        return of[x->a];
+    case EXPR_RULE: // its body is not looked at, which keeps this a single pass
+        return !nullable[e];
+    default:
+        return 0;
+    }
+}
+
+static void shortest_find(const struct grammar_builder *b, struct grammar *g)
+{
+    uint32_t n = b->exprs.count;
+    uint8_t *wanted = heap_alloc(2 * (size_t)n), *nullable = wanted + n;
+    expr_mark_reachable(b, g->root, wanted);
+    expr_find_nullable(b, wanted, nullable);
+    g->shortest = heap_alloc(n);
+    for (uint32_t e = 0; e < n; e++) {
+        uint32_t bytes = shortest_of(g, e, nullable);
+        g->shortest[e] = (uint8_t)(bytes < UINT8_MAX ? bytes : UINT8_MAX);
+    }
+    heap_free(wanted);
+}
+
 // Creates the grammar of a rewritten builder.
 static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t root)
 {
@@ -222,13 +258,14 @@ static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t ro
         g->bodies[r] = (uint32_t)b->rules[r].body;
     classes_find(g);
     heights_find(b, g);
+    shortest_find(b, g);
     g->hash = (struct grammar_hash){{0x243F6A8885A308D3u, 0x13198A2E03707344u}};
     uint32_t head[4] = {g->expr_count, g->set_count, g->rule_count, root};
     hash_add(&g->hash, head, 4);
     hash_add(&g->hash, b->exprs.at, g->expr_count * (size_t)EXPR_WORDS);
     hash_add(&g->hash, b->sets.at, g->set_count * (size_t)SET_WORDS);
     hash_add(&g->hash, g->bodies, g->rule_count);
-    g->bytes = sizeof *g + g->expr_count * (sizeof *g->exprs + 2 * sizeof *g->heights) +
+    g->bytes = sizeof *g + g->expr_count * (sizeof *g->exprs + 2 * sizeof *g->heights + 1) +
                g->set_count * (SET_WORDS * sizeof *g->sets + sizeof *g->cuts) +
                g->rule_count * sizeof *g->bodies;
     return g;
@@ -336,6 +373,7 @@ void grammar_unref(struct grammar *g)
     heap_free(g->cuts);
     heap_free(g->bodies);
     heap_free(g->heights);
+    heap_free(g->shortest);
     heap_free(g);
 }
 

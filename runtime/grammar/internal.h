@@ -60,6 +60,7 @@ struct grammar {
     uint64_t cut;             // union of cuts; all bytes of any other group are in one class
     uint16_t *heights;        // [expr_count] see expr_find_heights
     uint16_t *levels;         // [expr_count] see expr_find_heights
+    uint8_t *shortest;        // [expr_count] lower bound of the bytes of a string, at most 255
     struct grammar_hash hash;
     size_t bytes;
 };
