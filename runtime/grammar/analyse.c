@@ -14,6 +14,7 @@ static uint32_t expr_children(const struct grammar_builder *b, uint32_t e, uint3
     switch (x->kind) {
     case EXPR_JOIN:
     case EXPR_EITHER:
+    case EXPR_ONCE:
         out[0] = x->a;
         out[1] = x->b;
         return 2;
@@ -97,13 +98,19 @@ static void truth_spread(const struct grammar_builder *b, const uint8_t *wanted,
     heap_free(u.at);
 }
 
+// Returns true if the expression matches the empty string whatever its children are.
+static bool expr_may_be_empty(const struct expr *x)
+{
+    return (x->kind == EXPR_REPEAT && x->b == 0) ||
+           (x->kind == EXPR_ONCE && (x->c & ONCE_FILLED) == 0);
+}
+
 static void truth_find(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth,
                        bool sets)
 {
     for (uint32_t e = 0; e < b->exprs.count; e++) {
         const struct expr *x = expr_of(b, e);
-        truth[e] = x->kind == EXPR_EMPTY || (x->kind == EXPR_SET && sets) ||
-                   (x->kind == EXPR_REPEAT && x->b == 0);
+        truth[e] = x->kind == EXPR_EMPTY || (x->kind == EXPR_SET && sets) || expr_may_be_empty(x);
     }
     truth_spread(b, wanted, truth);
 }
@@ -153,8 +160,9 @@ static void height_rise(struct heights *h, uint32_t user)
     const struct expr *x = expr_of(h->b, user);
     uint32_t below[2] = {0}, count = expr_children(h->b, user, below), low = h->at[below[0]];
     uint32_t other = count > 1 ? h->at[below[1]] : low, own = height_own(h, user);
-    if (x->kind == EXPR_EITHER) {
+    if (x->kind == EXPR_EITHER || x->kind == EXPR_ONCE) {
         low = low < other ? low : other;
+        low += x->kind == EXPR_ONCE ? own : 0; // the item of the other members is below
         // the second child's item is below
     } else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) {
         low += height_own(h, count > 1 ? below[1] : user);
@@ -172,7 +180,7 @@ static void heights_fill(struct heights *h)
         h->at[e] = HEIGHT_MAX + 1;
         if (x->kind == EXPR_EMPTY)
             height_put(h, e, 0);
-        else if (x->kind == EXPR_SET || (x->kind == EXPR_REPEAT && x->b == 0))
+        else if (x->kind == EXPR_SET || expr_may_be_empty(x))
             height_put(h, e, height_own(h, e));
     }
     for (uint32_t height = 0; height <= HEIGHT_MAX; height++)
@@ -303,7 +311,7 @@ static int64_t parts_cycle(const struct parts *p, const uint8_t *wanted, bool in
         uint32_t kind = expr_of(p->b, e)->kind;
         uint32_t count = wanted[e] ? parts_children(p, e, below) : 0;
         if (inner && count > 0)
-            count = kind == EXPR_JOIN || kind == EXPR_REPEAT ? 1 : 0;
+            count = kind == EXPR_ONCE ? count : kind == EXPR_JOIN || kind == EXPR_REPEAT ? 1 : 0;
         for (uint32_t i = 0; i < count; i++)
             if (p->part[below[i]] == p->part[e])
                 part = p->part[e];

@@ -79,18 +79,24 @@ static bool automaton_spend(struct automaton *a, uint64_t work)
     return !a->limit_hit;
 }
 
+// Returns true if an item with this `low` can match the empty string.
+static bool is_skippable(const struct automaton *a, uint32_t expr, uint32_t low)
+{
+    const struct expr *x = &a->g->exprs[expr];
+    return (x->kind == EXPR_REPEAT && low == 0) ||
+           (x->kind == EXPR_ONCE && (x->c & ONCE_FILLED) == 0);
+}
+
 // Number of items by which the list must grow to read the expression to its end.
 static uint32_t height_of(const struct automaton *a, uint32_t expr, uint32_t low)
 {
-    bool skipped = a->g->exprs[expr].kind == EXPR_REPEAT && low == 0;
-    return skipped ? 1 : a->g->heights[expr];
+    return is_skippable(a, expr, low) ? 1 : a->g->heights[expr];
 }
 
 // Number of nesting levels by which the list must grow.
 static uint32_t levels_of(const struct automaton *a, uint32_t expr, uint32_t low)
 {
-    bool skipped = a->g->exprs[expr].kind == EXPR_REPEAT && low == 0;
-    return skipped ? 0 : a->g->levels[expr];
+    return is_skippable(a, expr, low) ? 0 : a->g->levels[expr];
 }
 
 // Creates an item, but only if it can be completed within AUTOMATON_DEPTH_MAX and
@@ -163,6 +169,43 @@ static bool work_either(struct automaton *a, uint32_t *count, uint32_t e, uint32
     return work_add(a, count, expr_then(a, e, next));
 }
 
+// Adds one of the members of `once` and then the rest of the members, without those in low and
+// high.
+static bool once_add(struct automaton *a, uint32_t *count, const struct item *once, uint32_t member,
+                     uint32_t low, uint32_t high)
+{
+    bool first = once->low == 0 && once->high == 0;
+    if (first && (a->g->exprs[once->expr].c & ONCE_SEPARATED) != 0)
+        member = a->g->exprs[member].b;
+    return work_add(a, count, expr_then(a, member, item_put(a, once->expr, low, high, once->next)));
+}
+
+// Adds the members that did not occur yet, another one if there may be more, and the end.
+static bool work_once(struct automaton *a, uint32_t *count, const struct item *once)
+{
+    const struct expr *exprs = a->g->exprs, *x = &exprs[once->expr];
+    uint32_t others = once->high >> ONCE_COUNT_SHIFT, most = x->c & ONCE_OTHERS, e = x->a, bit = 0;
+    bool first = once->low == 0 && once->high == 0, last = e == GRAMMAR_NOTHING;
+    if (!(first && (x->c & ONCE_FILLED) != 0) && !work_add(a, count, once->next))
+        return false;
+    for (; !last; bit++) {
+        last = exprs[e].kind != EXPR_EITHER;
+        bool left = !last && exprs[exprs[e].a].kind == EXPR_EITHER;
+        uint32_t member = last ? e : left ? exprs[e].b : exprs[e].a;
+        uint32_t low = bit < 32 ? once->low | 1u << bit : once->low;
+        uint32_t high = bit < 32 ? once->high : once->high | 1u << (bit - 32);
+        bool seen = low == once->low && high == once->high;
+        if (!seen && !once_add(a, count, once, member, low, high))
+            return false;
+        e = last ? e : left ? exprs[e].a : exprs[e].b;
+    }
+    // without a limit only whether there was one counts
+    uint32_t now = most == GRAMMAR_ONCE_UNLIMITED ? 1 : others + 1;
+    uint32_t high = (once->high & ((1u << ONCE_COUNT_SHIFT) - 1)) | now << ONCE_COUNT_SHIFT;
+    return automaton_spend(a, bit) && (x->b == GRAMMAR_NOTHING || now > most ||
+                                       once_add(a, count, once, x->b, once->low, high));
+}
+
 // Processes one item: emits a pair, or adds the items it expands to. Returns false if a table
 // is full.
 static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *ends)
@@ -195,6 +238,8 @@ static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *
         return work_add(a, count, expr_then(a, a->g->bodies[x->a], it.next));
     case EXPR_LEVEL:
         return work_add(a, count, expr_then(a, x->a, it.next));
+    case EXPR_ONCE:
+        return work_once(a, count, &it);
     default:
         return true;
     }
@@ -243,7 +288,8 @@ static uint32_t members_merge(struct automaton *a, uint32_t *items, uint32_t cou
         const struct item *one = item_of(a, items[i]);
         const struct item *before = kept > 0 ? item_of(a, items[kept - 1]) : NULL;
         bool touch = before && one->expr != ITEM_UNION && one->high > 0 &&
-                     before->expr == one->expr && before->next == one->next &&
+                     a->g->exprs[one->expr].kind == EXPR_REPEAT && before->expr == one->expr &&
+                     before->next == one->next &&
                      (before->high == GRAMMAR_UNBOUNDED || one->low <= before->high + 1);
         if (!touch) {
             items[kept++] = items[i];

@@ -25,7 +25,8 @@ enum {
 };
 
 struct item {
-    uint32_t expr, low, high, next; // low, high: bounds of a repeat; next: item that follows
+    // low, high: bounds of a repeat, or the members of EXPR_ONCE; next: item that follows
+    uint32_t expr, low, high, next;
 };
 // value of expr: the item is the union of the items `low` and `next`
 #define ITEM_UNION UINT32_MAX

@@ -217,6 +217,27 @@ uint32_t grammar_repeat(struct grammar_builder *b, uint32_t one, uint32_t min, u
     return expr_put(b, (struct expr){EXPR_REPEAT, one, min, max});
 }
 
+uint32_t builder_once(struct grammar_builder *b, uint32_t members, uint32_t other, uint32_t bits)
+{
+    if (members != GRAMMAR_NOTHING || other != GRAMMAR_NOTHING)
+        return expr_put(b, (struct expr){EXPR_ONCE, members, other, bits});
+    return bits & ONCE_FILLED ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
+}
+
+uint32_t grammar_once(struct grammar_builder *b, const struct grammar_once *once)
+{
+    uint32_t members = GRAMMAR_NOTHING, bits = once->others_max, other = GRAMMAR_NOTHING;
+    check(once->count <= GRAMMAR_ONCE_MAX && bits <= ONCE_OTHERS, "%u members", once->count);
+    for (uint32_t i = once->count; i > 0; i--)
+        members =
+            grammar_either(b, grammar_join(b, once->separator, once->members[i - 1]), members);
+    if (bits > 0)
+        other = grammar_join(b, once->separator, once->other);
+    if (once->separator != GRAMMAR_EMPTY)
+        bits |= ONCE_SEPARATED;
+    return builder_once(b, members, other, bits);
+}
+
 uint32_t grammar_level(struct grammar_builder *b, uint32_t close)
 {
     if (close == GRAMMAR_NOTHING || close == GRAMMAR_EMPTY)

@@ -39,7 +39,8 @@ static void mark_filled(struct rewrite *w)
         w->nonempty[e] = 1;
         if (x->kind == EXPR_RULE)
             stack[depth++] = (uint32_t)b->rules[x->a].body;
-        if (x->kind != EXPR_RULE && x->kind != EXPR_SET && x->kind != EXPR_EMPTY)
+        if (x->kind != EXPR_RULE && x->kind != EXPR_SET && x->kind != EXPR_EMPTY &&
+            x->kind != EXPR_ONCE)
             stack[depth++] = x->a;
         if (x->kind == EXPR_JOIN || x->kind == EXPR_EITHER)
             stack[depth++] = x->b;
@@ -70,6 +71,8 @@ static uint32_t expr_rewritten(struct rewrite *w, uint32_t e)
                                  : grammar_repeat(w->to, w->map[x->a], x->b, x->c);
     case EXPR_LEVEL:
         return grammar_level(w->to, w->map[x->a]);
+    case EXPR_ONCE:
+        return builder_once(w->to, w->map[x->a], w->map[x->b], x->c);
     case EXPR_RULE:
         if (w->rule[x->a] == UINT32_MAX)
             return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule[x->a]);
@@ -98,6 +101,8 @@ static uint32_t rewritten_nonempty(struct rewrite *w, uint32_t e)
             grammar_repeat(w->to, first, 0, x->c == GRAMMAR_UNBOUNDED ? x->c : x->c - 1));
     case EXPR_LEVEL:
         return grammar_level(w->to, filled_of(w, x->a));
+    case EXPR_ONCE:
+        return builder_once(w->to, w->map[x->a], w->map[x->b], x->c | ONCE_FILLED);
     case EXPR_RULE:
         return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule_filled[x->a]);
     default:

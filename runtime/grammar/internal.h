@@ -8,8 +8,8 @@
 
 #include <stdatomic.h>
 
-// a and b are expressions (JOIN, EITHER, REPEAT, LEVEL), a set or a rule. Except through rules, an
-// expression has a higher number than its children.
+// a and b are expressions (JOIN, EITHER, REPEAT, LEVEL, ONCE), a set or a rule. Except through
+// rules, an expression has a higher number than its children.
 enum expr_kind {
     EXPR_NOTHING,
     EXPR_EMPTY,
@@ -19,7 +19,15 @@ enum expr_kind {
     EXPR_REPEAT, // a, at least b and at most c times
     EXPR_RULE,   // a: rule
     EXPR_LEVEL,  // a, which closes a nesting level: see grammar_level
+    EXPR_ONCE,   // see grammar_once. a: chain of EITHER of the members; b: other; c: ONCE_ bits
 };
+// Bits of an EXPR_ONCE. ONCE_SEPARATED: each member begins with the separator, as the first child
+// of a JOIN. ONCE_FILLED: the empty string is left out.
+enum { ONCE_OTHERS = 0xFF, ONCE_SEPARATED = 1 << 8, ONCE_FILLED = 1 << 9 };
+// An item of EXPR_ONCE has the set of members that occurred in `low` and in the lower bits of
+// `high`, and the number of others in the upper bits.
+enum { ONCE_COUNT_SHIFT = 24 };
+
 struct expr {
     uint32_t kind, a, b, c;
 };
@@ -82,6 +90,8 @@ uint32_t builder_fail(struct grammar_builder *b, enum status status, const char 
 #define RESULT_UNKNOWN UINT32_MAX
 #define RESULT_TOO_LARGE (UINT32_MAX - 1)
 uint32_t builder_compared(struct grammar_builder *b, uint32_t one, uint32_t other, bool except);
+// Creates an EXPR_ONCE; members: its `a`.
+uint32_t builder_once(struct grammar_builder *b, uint32_t members, uint32_t other, uint32_t bits);
 struct text builder_rule_name(const struct grammar_builder *b, uint32_t rule);
 
 // analyse.c. `wanted` and `truth` are arrays of [expr_count] allocated by the caller. Marks all

@@ -43,6 +43,31 @@ static const struct oracle_node *chars_node(struct oracle *o)
     return n;
 }
 
+static const struct oracle_node *grow(struct oracle *o, uint32_t depth, bool rules);
+
+// Returns a random tree after the byte, so that it is not empty and differs from other such trees.
+static const struct oracle_node *grow_after(struct oracle *o, char byte, uint32_t depth)
+{
+    struct oracle_node *first = node(o, ORACLE_BYTES), *both = node(o, ORACLE_JOIN);
+    first->set[(uint8_t)byte / 32] |= 1u << ((uint8_t)byte % 32);
+    both->a = first;
+    both->b = grow(o, depth, false);
+    return both;
+}
+
+static const struct oracle_node *once_node(struct oracle *o)
+{
+    struct oracle_node *n = node(o, ORACLE_ONCE);
+    for (int i = 0; i < ORACLE_MEMBERS; i++)
+        n->members[i] = grow_after(o, (char)('a' + i), 1);
+    if (oracle_random(&o->seed, 2) == 0)
+        n->a = grow_after(o, 'a', 0);
+    n->b = grow_after(o, 'b', 0);
+    n->max = oracle_random(&o->seed, 3);
+    n->max = n->max == 2 ? GRAMMAR_ONCE_UNLIMITED : n->max;
+    return n;
+}
+
 static const struct oracle_node *grow(struct oracle *o, uint32_t depth, bool rules)
 {
     uint32_t pick = oracle_random(&o->seed, depth == 0 || o->count > 60 ? 3 : 10);
@@ -62,6 +87,8 @@ static const struct oracle_node *grow(struct oracle *o, uint32_t depth, bool rul
         n->b = grow(o, depth - 1, rules);
         return n;
     }
+    if (pick == 9 && oracle_random(&o->seed, 3) == 0)
+        return once_node(o);
     static const uint32_t bounds[][2] = {{0, 1}, {0, UINT32_MAX}, {1, UINT32_MAX}, {2, 3},
                                          {0, 4}, {3, 100},        {0, 1000},       {2, 2}};
     uint32_t which = oracle_random(&o->seed, 8);
@@ -97,6 +124,23 @@ void oracle_grow(struct oracle *o, uint64_t seed, bool with_rules)
     o->root = grow(o, 4, with_rules);
 }
 
+static uint32_t build(const struct oracle_node *n, struct grammar_builder *b,
+                      const uint32_t *rules);
+
+static uint32_t build_once(const struct oracle_node *n, struct grammar_builder *b,
+                           const uint32_t *rules)
+{
+    uint32_t members[ORACLE_MEMBERS];
+    for (int i = 0; i < ORACLE_MEMBERS; i++)
+        members[i] = build(n->members[i], b, rules);
+    struct grammar_once once = {.separator = n->a ? build(n->a, b, rules) : GRAMMAR_EMPTY,
+                                .members = members,
+                                .count = ORACLE_MEMBERS,
+                                .other = build(n->b, b, rules),
+                                .others_max = n->max};
+    return grammar_once(b, &once);
+}
+
 static uint32_t build(const struct oracle_node *n, struct grammar_builder *b, const uint32_t *rules)
 {
     switch (n->kind) {
@@ -110,6 +154,8 @@ static uint32_t build(const struct oracle_node *n, struct grammar_builder *b, co
         return grammar_either(b, build(n->a, b, rules), build(n->b, b, rules));
     case ORACLE_REPEAT:
         return grammar_repeat(b, build(n->a, b, rules), n->min, n->max);
+    case ORACLE_ONCE:
+        return build_once(n, b, rules);
     default:
         return rules[n->rule];
     }
@@ -200,6 +246,23 @@ static uint64_t char_ends(struct match *m, const struct oracle_node *n, uint32_t
     return 0;
 }
 
+// Returns the ends of the rest of a ONCE from any of the starts. used: members that occurred.
+static uint64_t once_ends(struct match *m, const struct oracle_node *n, uint64_t starts,
+                          uint32_t used, uint32_t others)
+{
+    uint64_t ends = starts, from = starts;
+    if (starts == 0)
+        return 0;
+    if (n->a && used + others > 0)
+        from = ends_after(m, n->a, starts);
+    for (uint32_t i = 0; i < ORACLE_MEMBERS; i++)
+        if (!(used >> i & 1))
+            ends |= once_ends(m, n, ends_after(m, n->members[i], from), used | 1u << i, others);
+    if (others < n->max)
+        ends |= once_ends(m, n, ends_after(m, n->b, from), used, others + 1);
+    return ends;
+}
+
 static uint64_t ends_find(struct match *m, const struct oracle_node *n, uint32_t from)
 {
     uint64_t ends = 0, now = 1ull << from;
@@ -227,6 +290,8 @@ static uint64_t ends_find(struct match *m, const struct oracle_node *n, uint32_t
             now = next;
         }
         return ends;
+    case ORACLE_ONCE:
+        return once_ends(m, n, now, 0, 0);
     default:
         return ends_of(m, m->o->rules[n->rule], from);
     }

@@ -11,16 +11,19 @@ enum oracle_kind {
     ORACLE_JOIN,
     ORACLE_EITHER,
     ORACLE_REPEAT,
+    ORACLE_ONCE, // grammar_once
     ORACLE_RULE
 };
+enum { ORACLE_MEMBERS = 3 };
 
 struct oracle_node {
     enum oracle_kind kind;
     uint32_t set[8];                 // of ORACLE_BYTES: bit i is set if byte i matches
     struct grammar_range ranges[2];  // of ORACLE_CHARS: code points
     const struct oracle_node *a, *b; // operands of JOIN and EITHER; only `a` for REPEAT
-    uint32_t min, max;
+    uint32_t min, max;               // of ONCE: max limits the others
     uint32_t rule;
+    const struct oracle_node *members[ORACLE_MEMBERS]; // of ONCE; a: separator or NULL, b: other
 };
 
 enum { ORACLE_NODES = 400, ORACLE_RULES = 4, ORACLE_TEXT_MAX = 62 };
