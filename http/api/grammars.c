@@ -52,11 +52,12 @@ struct hash grammars_hash(const struct grammar_source *source)
 {
     struct {
         struct hash text;
-        uint64_t kind, dialect;
+        uint64_t kind, dialect, strict;
         uint32_t alphabet[8];
     } all = {hash_own(source->text.at, source->text.bytes),
              (uint64_t)source->kind,
              (uintptr_t)source->dialect,
+             source->strict,
              {0}};
     if (source->alphabet)
         memcpy(all.alphabet, source->alphabet, sizeof all.alphabet);

@@ -9,8 +9,10 @@
 // response_format
 
 static const struct field_rule schema_rows[] = {
-    FIELD_TYPED("name", "s"), FIELD_HARMLESS("description", "s"), FIELD_TYPED("schema", "o"),
-    FIELD_HARMLESS("strict", "b"), // every schema is enforced strictly
+    FIELD_TYPED("name", "s"),
+    FIELD_HARMLESS("description", "s"),
+    FIELD_TYPED("schema", "o"),
+    FIELD_TYPED("strict", "b"),
 };
 static const struct field_rules schema_members = FIELD_RULES(schema_rows, NULL);
 
@@ -24,8 +26,8 @@ const struct field_rules structured_format_members = FIELD_RULES(format_rows, NU
 // text, of Responses: like response_format, but the schema's members are next to the type
 
 static const struct field_rule flat_rows[] = {
-    FIELD_TYPED("type", "s"),   FIELD_TYPED("name", "s"),      FIELD_HARMLESS("description", "s"),
-    FIELD_TYPED("schema", "o"), FIELD_HARMLESS("strict", "b"),
+    FIELD_TYPED("type", "s"),   FIELD_TYPED("name", "s"),   FIELD_HARMLESS("description", "s"),
+    FIELD_TYPED("schema", "o"), FIELD_TYPED("strict", "b"),
 };
 static const struct field_rules flat_members = FIELD_RULES(flat_rows, NULL);
 
@@ -139,6 +141,18 @@ static void value_set(struct generation *g, enum grammar_kind kind, const json_t
     json_buffer_free(&text);
 }
 
+// Sets a schema next to its `strict`, which closes its objects (SCHEMA_OTHERS_NONE).
+static void schema_set(struct generation *g, const json_t *schema, const json_t *strict,
+                       const char *path)
+{
+    value_set(g, GRAMMAR_KIND_SCHEMA, schema, path);
+    if (g->call.fields.failed || !json_is_true(strict))
+        return;
+    struct grammar_source source = g->structured.source;
+    source.strict = true;
+    structured_set(g, &source, g->structured.path);
+}
+
 static void type_fail(struct fields *f, struct text type, const char *path, const char *types)
 {
     struct text shown = text_head(type, 32);
@@ -170,7 +184,7 @@ static void format_read(struct generation *g)
                     outer ? "response_format.json_schema.schema" : "response_format.json_schema",
                     "is required");
     else if (by_schema)
-        value_set(g, GRAMMAR_KIND_SCHEMA, schema, "response_format.json_schema.schema");
+        schema_set(g, schema, json_member(outer, "strict"), "response_format.json_schema.schema");
     else if (own)
         value_set(g, GRAMMAR_KIND_SCHEMA, own, "response_format.schema");
     else if (object)
@@ -221,7 +235,7 @@ void structured_read_responses(struct generation *g)
     else if (by_schema && !schema)
         fields_fail(f, HTTP_MISSING_FIELD, "text.format.schema", "is required");
     else if (by_schema)
-        value_set(g, GRAMMAR_KIND_SCHEMA, schema, "text.format.schema");
+        schema_set(g, schema, json_member(format, "strict"), "text.format.schema");
     else if (object)
         source_set(g, GRAMMAR_KIND_JSON, text_of(""), "text.format");
 }

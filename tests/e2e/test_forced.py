@@ -308,6 +308,20 @@ def test_streamed_calls_are_the_same():
     assert whole and arguments == whole[0].function.arguments
 
 
+def test_a_named_tool_is_called_once():
+    """A model that writes nonsense may write many calls; a named choice is one, also if several may be parallel."""
+    tool = {"type": "function", "name": "get_time", "parameters": {"type": "object", "properties": {}}}
+    body = {"model": "hermes", "input": user("Time?"), "max_output_tokens": 300, "parallel_tool_calls": True,
+            "temperature": 1.5, "tools": [tool], "tool_choice": {"type": "function", "name": "get_time"}}
+    for seed in range(4):
+        calls = ask("hermes", seed, tool_choice={"type": "function", "function": {"name": "get_time"}},
+                    parallel_tool_calls=True).choices[0].message.tool_calls
+        assert [(call.function.name, call.function.arguments) for call in calls] == [("get_time", "{}")], calls
+        output = expect(server().post("/v1/responses", {**body, "seed": seed}), 200).json["output"]
+        calls = [item for item in output if item["type"] == "function_call"]
+        assert [(call["name"], call["arguments"]) for call in calls] == [("get_time", "{}")], output
+
+
 def test_strict_functions_leave_text_free():
     """Under auto the demo model writes no mark of a call: its tokens are those without a grammar."""
     strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]

@@ -280,6 +280,15 @@ def test_49_schema_order():
     assert list(json.loads(content(guided_json=other)[0])) == keys[::-1]
 
 
+def test_strict_objects_end():
+    """A strict object without additionalProperties ends after the members it names."""
+    schema = {"type": "object", "required": ["result"], "properties": {"result": {"type": "integer", "maximum": 99}}}
+    for seed in range(4):
+        text, reason = content(seed, response_format={
+            "type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": True}})
+        assert list(json.loads(text)) == ["result"] and reason == "stop", text
+
+
 def test_refused():
     unique = {"type": "object", "properties": {"k": {"type": "array", "uniqueItems": True}}}
     body = {**ARGS, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": unique}}}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers tools/schema_diff.py, which compares weft with the jsonschema library. A line of stdin is
-// a JSON object with schema, draft (7 or absent) and instances. A line of stdout has status, error,
-// ns (time of the compile) and fits: for each instance, whether the grammar can produce it.
+// a JSON object with schema, draft (7 or absent), others (number of enum schema_others) and
+// instances. A line of stdout has status, error, ns (time of the compile) and fits: for each
+// instance, whether the grammar can produce it.
 #include "tests/grammar/schema_rig.h"
 
 #include <stdio.h>
@@ -13,8 +14,11 @@ static void answer(const json_t *line)
     struct schema_rig rig;
     const json_t *instances = json_object_get(line, "instances");
     bool old = json_integer_value(json_object_get(line, "draft")) == 7;
-    schema_rig_open(&rig, json_object_get(line, "schema"),
-                    old ? SCHEMA_DRAFT_7 : SCHEMA_DRAFT_AUTO);
+    struct schema_args args = {
+        .schema = json_object_get(line, "schema"),
+        .draft = old ? SCHEMA_DRAFT_7 : SCHEMA_DRAFT_AUTO,
+        .others = (enum schema_others)json_integer_value(json_object_get(line, "others"))};
+    schema_rig_compile(&rig, &args);
     json_t *fits = json_array();
     for (size_t i = 0; i < json_array_size(instances) && rig.status == STATUS_OK; i++)
         json_array_append_new(fits,

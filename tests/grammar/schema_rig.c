@@ -19,15 +19,19 @@ struct todo {
 
 void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_draft draft)
 {
+    schema_rig_compile(rig, &(struct schema_args){.schema = schema, .draft = draft});
+}
+
+void schema_rig_compile(struct schema_rig *rig, const struct schema_args *in)
+{
     struct text a = text_of("a");
     int32_t end = 1;
     uint32_t root;
     struct vocabulary_args args = {2, &a, 1, NULL, &end, 1};
-    struct schema_args in = {.schema = schema, .draft = draft};
     *rig = (struct schema_rig){.bytes = vocabulary_create(&args)};
     struct grammar_builder *b = grammar_builder_create(NULL);
     uint64_t start = clock_ns();
-    rig->status = schema_compile(b, &in, &root, &rig->err);
+    rig->status = schema_compile(b, in, &root, &rig->err);
     if (rig->status != STATUS_OK || (root == GRAMMAR_NOTHING && !grammar_failed(b)))
         grammar_builder_destroy(b);
     else

@@ -18,6 +18,8 @@ struct schema_rig {
 
 // Compiles the schema into the caller's `rig`. A refusal is stored in rig->status and rig->err.
 void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_draft draft);
+void schema_rig_compile(struct schema_rig *rig,
+                        const struct schema_args *in); // other arguments too
 // Frees the members of `rig`.
 void schema_rig_close(struct schema_rig *rig);
 // Returns true if the grammar can produce the value in some order of its keys.

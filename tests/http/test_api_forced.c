@@ -59,7 +59,7 @@ TEST(test_each_choice_has_its_grammar)
         {TOOLS "\"parallel_tool_calls\":false,\"tool_choice\":\"required\"", {F}, {F "\n" G}},
         {TOOLS ALLOWED("required", TOOL("f", "")), {F}, {G, "Hi"}},
         {TOOLS ALLOWED("auto", TOOL("f", "")), {"Hi", "", "Hi " F}, {G, "Hi " G, "<tool_call>"}},
-        {STRICT, {"Hi", F, "Hi\n" G, CALL("g", "{\"a\":[1]}")}, {CALL("f", "{}"), F "Hi"}},
+        {STRICT, {"Hi", F, "Hi\n" G}, {CALL("f", "{}"), F "Hi", CALL("g", "{\"a\":[1]}")}},
         {STRICT ",\"response_format\":{\"type\":\"json_object\"}",
          {"{\"a\":1}", F, "<think>x</think>\n{}"},
          {"Hi", "{} " F}},
@@ -123,6 +123,37 @@ TEST(test_a_named_choice_of_responses_is_one_call)
     fake_begin(MODEL_GENERATOR);
 }
 
+// Arguments have no members that the schema does not name: in forced and strict calls, and in any
+// call of a function whose properties are {}.
+TEST(test_arguments_that_the_schema_does_not_name)
+{
+#define OPEN "{\"type\":\"object\",\"properties\":{\"a\":{}}}"
+#define WITH(more, parameters) "\"tools\":[" TOOL("f", more ",\"parameters\":" parameters) "]"
+#define ASK(more) "{" HI "," more "}"
+#define MUST ",\"tool_choice\":\"required\""
+    static const struct {
+        const char *body, *has, *lacks;
+    } cases[] = {
+        {ASK(WITH("", OPEN) MUST), CALL("f", "{\"a\":1}"), CALL("f", "{\"a\":1,\"b\":1}")},
+        {ASK(WITH("", OPEN) "," NAMED("f")), CALL("f", "{}"), CALL("f", "{\"b\":1}")},
+        {ASK(WITH(",\"strict\":true", OPEN)), CALL("f", "{\"a\":1}"), CALL("f", "{\"b\":1}")},
+        {ASK(WITH("", "{\"type\":\"object\"}") MUST), CALL("f", "{}"), CALL("f", "{\"b\":1}")},
+        {ASK(WITH("", "{\"type\":\"object\",\"properties\":{\"o\":{\"type\":\"object\"}}}") MUST),
+         CALL("f", "{\"o\":{\"b\":1}}"), CALL("f", "{\"b\":1}")},
+        {ASK(WITH(",\"strict\":true", "{\"properties\":{\"o\":{\"type\":\"object\"}}}")),
+         CALL("f", "{\"o\":{}}"), CALL("f", "{\"o\":{\"b\":1}}")},
+        {ASK("\"tools\":[" TOOL("f", ",\"strict\":true,\"parameters\":" OPEN) "," TOOL(
+             "g", ",\"parameters\":{\"type\":\"object\",\"properties\":{}}") "]"),
+         G, CALL("g", "{\"b\":1}")},
+        {ASK("\"tools\":[" TOOL("f", ",\"strict\":true,\"parameters\":" OPEN) "," TOOL(
+             "g", ",\"parameters\":" OPEN) "]"),
+         CALL("g", "{\"b\":1,\"a\":1}"), CALL("g", "{\"a\":1,\"a\":1}")},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ask_for(PATH, cases[i].body, cases[i].has, cases[i].lacks);
+    fake_begin(MODEL_GENERATOR);
+}
+
 // Messages has its own names for these choices.
 TEST(test_each_choice_of_messages)
 {
@@ -140,6 +171,9 @@ TEST(test_each_choice_of_messages)
                       "\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":true}",
          F, F "\n" F},
         {"\"tools\":[" INPUT("f", ",\"strict\":true") "]", "Hi " F, CALL("f", "{}")},
+        {"\"tools\":[{\"name\":\"f\",\"input_schema\":{\"properties\":{\"a\":{}}}}],"
+         "\"tool_choice\":{\"type\":\"any\"}",
+         CALL("f", "{\"a\":1}"), CALL("f", "{\"b\":1}")},
         {"\"tools\":[" INPUT("f", "") "],\"tool_choice\":{\"type\":\"any\"}", F,
          "<think>x</think>" F},
         {"\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":" CITY "}}",

@@ -37,23 +37,26 @@ static enum grammars_found compile(struct grammars *cache, struct grammar_source
 
 static struct grammar_source regex(const char *text)
 {
-    return (struct grammar_source){GRAMMAR_KIND_REGEX, text_of(text), NULL, NULL};
+    return (struct grammar_source){.kind = GRAMMAR_KIND_REGEX, .text = text_of(text)};
 }
 
-// The cache key contains the kind, the alphabet and, for calls, the dialect, not just the text.
+// The cache key contains the kind, the alphabet, for calls the dialect, and for schemas `strict`,
+// not just the text.
 TEST(test_what_a_source_is_known_by)
 {
     static const struct dialect dialects[2];
     static const uint32_t alphabets[2][8] = {{1}, {0, 1}};
     const struct grammar_source sources[] = {
-        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL, NULL},
-        {GRAMMAR_KIND_CHOICE, text_of("[1]"), NULL, NULL},
-        {GRAMMAR_KIND_REGEX, text_of("[2]"), NULL, NULL},
-        {GRAMMAR_KIND_REGEX, text_of("[1]\n"), NULL, NULL},
-        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL, alphabets[0]},
-        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL, alphabets[1]},
-        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[0], NULL},
-        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[1], NULL},
+        {.kind = GRAMMAR_KIND_REGEX, .text = text_of("[1]")},
+        {.kind = GRAMMAR_KIND_CHOICE, .text = text_of("[1]")},
+        {.kind = GRAMMAR_KIND_REGEX, .text = text_of("[2]")},
+        {.kind = GRAMMAR_KIND_REGEX, .text = text_of("[1]\n")},
+        {.kind = GRAMMAR_KIND_REGEX, .text = text_of("[1]"), .alphabet = alphabets[0]},
+        {.kind = GRAMMAR_KIND_REGEX, .text = text_of("[1]"), .alphabet = alphabets[1]},
+        {.kind = GRAMMAR_KIND_CALLS, .text = text_of("[1]"), .dialect = &dialects[0]},
+        {.kind = GRAMMAR_KIND_CALLS, .text = text_of("[1]"), .dialect = &dialects[1]},
+        {.kind = GRAMMAR_KIND_SCHEMA, .text = text_of("[1]")},
+        {.kind = GRAMMAR_KIND_SCHEMA, .text = text_of("[1]"), .strict = true},
     };
     enum { COUNT = sizeof sources / sizeof *sources };
     for (int i = 0; i < COUNT; i++)

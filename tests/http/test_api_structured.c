@@ -74,6 +74,33 @@ PLAIN_TEST(test_each_form_of_a_schema)
     forms_check(forms, sizeof forms / sizeof *forms);
 }
 
+// Objects without additionalProperties: none but the named members if `strict` is true, up to 16
+// more without it.
+PLAIN_TEST(test_strict_closes_objects)
+{
+#define OPEN "{\"type\":\"object\",\"properties\":{\"a\":{}}}"
+#define NAMED(strict) "{\"type\":\"json_schema\",\"json_schema\":{" strict "\"schema\":" OPEN "}}"
+#define FLAT(strict)                                                                               \
+    "\"text\":{\"format\":{\"type\":\"json_schema\"," strict "\"schema\":" OPEN "}}"
+#define STRICT "\"strict\":true,"
+    static const char own[] = "{\"a\":1}", more[] = "{\"a\":1,\"b\":1}",
+                      twice[] = "{\"a\":1,\"a\":1}";
+    static const struct form forms[] = {
+        {&chat_endpoint, "\"response_format\":" NAMED(STRICT), {own}, {more, twice}},
+        {&chat_endpoint, "\"response_format\":" NAMED("\"strict\":false,"), {own, more}, {twice}},
+        {&chat_endpoint, "\"response_format\":" NAMED("\"strict\":null,"), {own, more}, {twice}},
+        {&completions_endpoint, "\"response_format\":" NAMED(STRICT), {own}, {more}},
+        {&responses_endpoint, FLAT(STRICT), {own}, {more, twice}},
+        {&responses_endpoint, FLAT(""), {own, more}, {twice}},
+        {&chat_endpoint, "\"guided_json\":" OPEN, {own, more}, {twice}},
+        {&chat_endpoint, "\"structured_outputs\":{\"json\":" OPEN "}", {own, more}, {twice}},
+        {&messages_endpoint, CONFIG(OPEN), {own, more}, {twice}},
+    };
+    forms_check(forms, sizeof forms / sizeof *forms);
+#undef NAMED
+#undef STRICT
+}
+
 PLAIN_TEST(test_each_other_form)
 {
     static const struct form forms[] = {
@@ -302,7 +329,7 @@ TEST(test_schemas_of_tools_have_a_bound)
 
 TEST(test_a_source_is_compiled_once)
 {
-    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
+    fake_request(PATH, "{" HI ",\"guided_json\":" SCHEMA "}");
     struct grammar *first = grammar_ref(fake.grammar);
     assert_int_equal(fake.compiles, 1);
     assert_int_equal(stats().compiled, 1);

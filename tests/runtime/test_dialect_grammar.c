@@ -572,10 +572,12 @@ static json_t *tools_many(void)
         for (int k = 0; k < 3; k++)
             snprintf(keys[k], sizeof keys[k], "%c%d_name", 's' + k, i);
         json_array_append_new(
-            many, json_pack("{s:{s:s, s:{s:s, s:{s:{s:s}, s:{s:s}, s:{s:[s, s], s:i}}, s:[s]}}}",
-                            "function", "name", name, "parameters", "type", "object", "properties",
-                            keys[0], "type", "string", keys[1], "type", "integer", keys[2], "type",
-                            "string", "null", "maxLength", 40, "required", keys[0]));
+            many,
+            json_pack("{s:{s:s, s:{s:s, s:{s:{s:s}, s:{s:s}, s:{s:[s, s], s:i}}, s:[s], s:b}}}",
+                      "function", "name", name, "parameters", "type", "object", "properties",
+                      keys[0], "type", "string", keys[1], "type", "integer", keys[2], "type",
+                      "string", "null", "maxLength", 40, "required", keys[0],
+                      "additionalProperties", 1));
     }
     return many;
 }
@@ -625,9 +627,9 @@ static void test_unknown_keys_exclude_the_known(void **state)
                  {">", false},  {"a>", false},       {most, true},       {over, false}};
     struct subject s;
     subject_open(&s, "qwen3-coder", false);
-    json_t *one =
-        json_pack("[{s:{s:s, s:{s:{s:{}, s:{}, s:{}}, s:[s, s]}}}]", "function", "name", "f",
-                  "parameters", "properties", "s0", "\xC3\xA9", "a>", "required", "s0", "\xC3\xA9");
+    json_t *one = json_pack("[{s:{s:s, s:{s:{s:{}, s:{}, s:{}}, s:[s, s], s:b}}}]", "function",
+                            "name", "f", "parameters", "properties", "s0", "\xC3\xA9", "a>",
+                            "required", "s0", "\xC3\xA9", "additionalProperties", 1);
     struct dialect_grammar_args args = {.dialect = &s.d, .tools = one, .must = true};
     struct mask_cache *c = subject_cache(&s, &args);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -212,21 +212,84 @@ static json_t *types_find(struct write *w, const json_t *parameters)
     return types;
 }
 
-enum status write_arguments(struct write *w, const json_t *parameters, bool fitting, uint32_t *out)
+static bool has_one(const json_t *schema, const char *const *words, size_t count)
+{
+    bool has = false;
+    for (size_t i = 0; i < count && !has; i++)
+        has = json_object_get(schema, words[i]) != NULL;
+    return has;
+}
+#define HAS_ONE(schema, words) has_one(schema, words, sizeof(words) / sizeof *(words))
+
+// Returns true if the schema of all arguments of a function names none and refers to no others.
+static bool names_nothing(const json_t *parameters)
+{
+    static const char *const words[] = {"properties",
+                                        "required",
+                                        "patternProperties",
+                                        "additionalProperties",
+                                        "propertyNames",
+                                        "minProperties",
+                                        "unevaluatedProperties",
+                                        "$ref",
+                                        "$dynamicRef",
+                                        "allOf",
+                                        "anyOf",
+                                        "oneOf",
+                                        "not",
+                                        "if",
+                                        "const",
+                                        "enum",
+                                        "dependencies",
+                                        "dependentRequired",
+                                        "dependentSchemas"};
+    const char *type = json_string_value(json_object_get(parameters, "type"));
+    bool object = json_is_object(parameters) && (!type || strcmp(type, "object") == 0);
+    return !parameters || (object && !HAS_ONE(parameters, words));
+}
+
+// Returns the schema of arguments that need not match that of their function: an object of any
+// values, in any order. The function's schema only decides which there may be: none if its
+// `properties` are {}, else those it names once each and SCHEMA_OTHERS_MAX others, or any number if
+// it has a keyword about others.
+static json_t *any_arguments(const json_t *parameters)
+{
+    static const char *const others[] = {"patternProperties", "unevaluatedProperties",
+                                         "propertyNames", "minProperties", "maxProperties"};
+    const json_t *more = json_object_get(parameters, "additionalProperties");
+    json_t *names = tool_names(parameters), *any = json_pack("{s:s}", "type", "object");
+    bool open = (more && !json_is_false(more)) || HAS_ONE(parameters, others);
+    bool named = json_object_size(names) > 0;
+    bool none = !open && !named && !json_object_get(parameters, "required") &&
+                (!parameters || more || json_object_get(parameters, "properties"));
+    if (open || none || (more && named))
+        json_object_set_new(any, "additionalProperties", json_boolean(open));
+    if (named)
+        json_object_set(any, "properties", names);
+    json_decref(names);
+    return any;
+}
+
+enum status write_arguments(struct write *w, const json_t *parameters, enum arguments_fit fit,
+                            uint32_t *out)
 {
     enum dialect_arguments form = w->syntax->arguments;
     bool json = form == ARGUMENTS_JSON || form == ARGUMENTS_BARE_KEYS;
-    json_t *any = json_pack("{s:s}", "type", "object");
-    if (fitting && !parameters) // a function without parameters
-        json_object_set_new(any, "additionalProperties", json_false());
-    struct schema_args args = {.schema = fitting && parameters ? parameters : any,
+    static const enum schema_others others[] = {[FIT_ANY] = SCHEMA_OTHERS_FEW,
+                                                [FIT_FORCED] = SCHEMA_OTHERS_OF_MAPS,
+                                                [FIT_STRICT] = SCHEMA_OTHERS_NONE};
+    bool none = fit != FIT_ANY && names_nothing(parameters);
+    json_t *own = none ? json_pack("{s:b}", "additionalProperties", 0) : any_arguments(parameters);
+    struct schema_args args = {.schema = none || fit == FIT_ANY ? own : parameters,
+                               .others = others[fit],
                                .writer = &w->writer,
                                .object = true,
+                               .any_order = fit == FIT_ANY,
                                .parameters = json ? NULL : &w->parameters};
-    w->fitting = fitting;
+    w->fitting = fit != FIT_ANY;
     w->parameters.names = w->types = w->parameters.reading ? types_find(w, parameters) : NULL;
     enum status status = schema_compile(w->b, &args, out, w->err);
     json_decref(w->types);
-    json_decref(any);
+    json_decref(own);
     return status;
 }

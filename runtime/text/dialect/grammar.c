@@ -513,13 +513,14 @@ static enum status function_add(struct calling *a, const json_t *tool)
 {
     const json_t *function = function_of(tool), *parameters = NULL;
     struct text name = name_of(tool);
-    bool fitting = a->w.args->must || json_is_true(json_object_get(function, "strict"));
+    bool strict = json_is_true(json_object_get(function, "strict"));
+    enum arguments_fit fit = strict ? FIT_STRICT : a->w.args->must ? FIT_FORCED : FIT_ANY;
     struct error inside = {0}, *err = a->w.err;
     if (!is_allowed(a->w.args->allowed, name) || !tool_schema(a->w.args->tools, name, &parameters))
         return STATUS_OK;
     uint32_t *arguments = &a->arguments[a->count];
     a->w.err = &inside;
-    enum status status = write_arguments(&a->w, parameters, fitting, arguments);
+    enum status status = write_arguments(&a->w, parameters, fit, arguments);
     if (status == STATUS_OK)
         status = grammar_failure(a->w.b, &inside);
     a->w.err = err;

@@ -23,7 +23,8 @@ struct dialect_grammar_args {
     const json_t *allowed; // array of names that may be called; NULL: all
     // true: the answer is a call, preceded by nothing but reasoning, and all arguments match their
     // schemas. false: free text, in which the grammar applies from the mark of a call on; arguments
-    // of functions with "strict": true match their schemas, those of others are any object.
+    // of functions with "strict": true match their schemas, those of others are any object in which
+    // the names of the schema occur once each, with at most SCHEMA_OTHERS_MAX others.
     bool must;
     bool parallel;     // true: more than one call is allowed if the dialect can write that
     bool reasoning;    // true: marks of reasoning count; calls inside of reasoning are text

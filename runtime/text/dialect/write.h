@@ -18,7 +18,7 @@ struct write {
     struct schema_parameters parameters;
     // ends: strings that contain the end of a value; unambiguous: see schema_unquoted_strings
     uint32_t ends, unambiguous;
-    bool fitting;          // true if the arguments must match the schema of the function
+    bool fitting;          // true unless FIT_ANY
     json_t *types;         // name -> enum schema_type, as the reader interprets the parameter
     unsigned types_of_any; // types of parameters that are not in `types`
 };
@@ -28,6 +28,12 @@ uint32_t write_literal(struct write *w, const char *literal, uint32_t id);
 
 // arguments.c
 void write_arguments_begin(struct write *w);
-// Sets *out to the text of all arguments that the schema allows or, if not `fitting`, of any
-// arguments that the reader turns into an object.
-enum status write_arguments(struct write *w, const json_t *parameters, bool fitting, uint32_t *out);
+// How closely the arguments of a function follow its schema.
+enum arguments_fit {
+    FIT_ANY,    // any arguments that the reader turns into an object
+    FIT_FORCED, // matching arguments, in which objects that name members have no others
+    FIT_STRICT, // matching arguments, in which no object has other members
+};
+// Sets *out to the text of the arguments. parameters: NULL: the function has none.
+enum status write_arguments(struct write *w, const json_t *parameters, enum arguments_fit fit,
+                            uint32_t *out);

@@ -499,7 +499,7 @@ static void parameters_alternative(struct schema *c, struct alternative *a, void
 static uint32_t top_text(struct schema *c, struct literals *list)
 {
     struct schema_parts parts = {.rest = GRAMMAR_NOTHING};
-    if (!c->parameters)
+    if (!c->args->parameters)
         return schema_value(c, list);
     schema_alternatives(c, list, parameters_alternative, &parts);
     return parts_end(c, &parts);
@@ -509,7 +509,7 @@ enum status schema_compile(struct grammar_builder *b, const struct schema_args *
                            uint32_t *root, struct error *err)
 {
     struct error own = {0};
-    struct schema c = {.b = b, .err = &own, .parameters = args->parameters};
+    struct schema c = {.b = b, .err = &own, .args = args};
     uint32_t blank = args->style.blank;
     struct writer json = writer_json(b, blank == GRAMMAR_NOTHING ? GRAMMAR_EMPTY : blank);
     *root = GRAMMAR_NOTHING;

@@ -23,6 +23,20 @@ enum schema_draft {
     SCHEMA_DRAFT_2020,
 };
 
+// An object that has neither additionalProperties nor unevaluatedProperties may have other members:
+// those whose keys are not in `properties` or `required` and match no pattern.
+enum schema_others {
+    // at most SCHEMA_OTHERS_MAX, or as many as minProperties or maxProperties require or allow;
+    // none if `properties` is {}
+    SCHEMA_OTHERS_FEW,
+    // as SCHEMA_OTHERS_FEW, but only for objects whose schema names no member (a map); none for
+    // those that have `properties`, `required` or patternProperties
+    SCHEMA_OTHERS_OF_MAPS,
+    SCHEMA_OTHERS_NONE,
+};
+// Where none are allowed, there are still as many as minProperties requires.
+enum { SCHEMA_OTHERS_MAX = 16 };
+
 // How the reader of a call interprets the text of a parameter.
 enum schema_reading {
     SCHEMA_READS_STRING, // always as a string
@@ -58,9 +72,13 @@ struct schema_parameters {
 struct schema_args {
     const json_t *schema; // an object or a boolean, from json_parse; borrowed for the call
     enum schema_draft draft;
+    enum schema_others others;
     struct json_style style;     // blank GRAMMAR_NOTHING (all zero): no blanks
     const struct writer *writer; // NULL: JSON in `style`
     bool object;                 // true: only objects, whatever else the schema allows
+    // true: the members of objects are in any order. Then the schema has no keywords about objects
+    // but `type`, `properties` and `additionalProperties`.
+    bool any_order;
     const struct schema_parameters *parameters; // NULL: the object is written by the writer
 };
 

@@ -251,22 +251,30 @@ static uint32_t extra_names(struct object *o)
     return schema_strings(o->c, &list, o->kind);
 }
 
+// Adds members with unknown keys that match these patterns.
+static void member_add(struct object *o, uint32_t text, uint32_t patterns)
+{
+    uint32_t *kind = patterns != 0 ? &o->matched : &o->other;
+    *kind = grammar_either(o->c->b, text, *kind);
+}
+
 // Adds the members with unknown keys: one part for each set of patterns that a key can match.
 static void fill_unknown(struct object *o)
 {
     struct schema *c = o->c;
     uint32_t names = o->extra_entry ? extra_names(o) : GRAMMAR_NOTHING;
     for (uint32_t i = 0; i < o->key_count; i++)
-        if (o->keys[i].loose)
-            o->member = grammar_either(c->b, key_text(o, &o->keys[i]), o->member);
-    if (o->parameters && c->parameters->value_end != GRAMMAR_NOTHING)
+        if (o->keys[i].loose && (o->keys[i].patterns != 0 || o->others_max > 0))
+            member_add(o, key_text(o, &o->keys[i]), o->keys[i].patterns);
+    if (o->parameters && c->args->parameters->value_end != GRAMMAR_NOTHING)
         return; // a grammar cannot repeat an arbitrary key
-    for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(c); region++) {
+    uint32_t first = o->others_max == 0 ? 1 : 0;
+    for (uint32_t region = first; region < 1u << o->pattern_count && !schema_failed(c); region++) {
         struct literals list = {0};
         literals_of(o, NULL, region, &list);
         uint32_t value = value_of(o, NULL, &list);
         uint32_t keys = value == GRAMMAR_NOTHING ? GRAMMAR_NOTHING : keys_region(o, region);
-        o->member = grammar_either(c->b, member_text(o, keys, value), o->member);
+        member_add(o, member_text(o, keys, value), region);
         if (!o->extra_entry || keys == GRAMMAR_NOTHING || !extra_applies(o, NULL, region, names))
             continue;
         literals_add(c, &list, extra_literal(o));
@@ -278,7 +286,9 @@ static void fill_unknown(struct object *o)
 // Returns true if some unknown key is allowed to have a value.
 static bool unknown_may_come(struct object *o)
 {
-    for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(o->c); region++) {
+    uint32_t first = o->closed && o->min <= o->key_count ? 1 : 0;
+    for (uint32_t region = first; region < 1u << o->pattern_count && !schema_failed(o->c);
+         region++) {
         struct literals list = {0};
         literals_of(o, NULL, region, &list);
         if (!schema_is_empty(o->c, &list))
@@ -290,7 +300,7 @@ static bool unknown_may_come(struct object *o)
 // Adds names that are allowed among unknown keys but are read differently.
 static void gather_loose(struct object *o)
 {
-    json_t *names = o->parameters ? o->c->parameters->names : NULL;
+    json_t *names = o->parameters ? o->c->args->parameters->names : NULL;
     if (json_object_size(names) == 0 || !unknown_may_come(o))
         return;
     for (void *at = json_object_iter(names); at && schema_spend(o->c, 200);
@@ -333,19 +343,6 @@ static uint32_t with_extra(struct object *o)
     return all;
 }
 
-static bool says_something(const struct object *o)
-{
-    static const char *const words[] = {
-        "properties",           "required",      "minProperties", "maxProperties",
-        "additionalProperties", "propertyNames", "!extra",        "patternProperties",
-        "unevaluatedProperties"};
-    for (uint32_t i = 0; i < o->entry_count; i++)
-        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-            if (schema_keyword(o->c, o->entries[i]->site, words[k]))
-                return true;
-    return false;
-}
-
 // Adds the keys and patterns of the schema in !of, so that they are distinguished from unknown
 // keys.
 static void gather_of(struct object *o, const json_t *of, uint32_t site)
@@ -377,6 +374,7 @@ static uint32_t object_compile(struct object *o)
     }
     for (uint32_t i = 0; i < o->entry_count && !schema_failed(c); i++)
         gather_required(o, o->entries[i]->site);
+    o->closed = object_is_closed(o);
     gather_loose(o);
     if (o->name_literals.count > 0)
         o->names = schema_strings(c, &o->name_literals, o->kind);
@@ -385,7 +383,9 @@ static uint32_t object_compile(struct object *o)
     fill_known(o);
     if (schema_failed(c) || required_is_missing(o))
         return GRAMMAR_NOTHING;
+    o->others_max = object_others_max(o);
     fill_unknown(o);
+    o->member = grammar_either(c->b, o->matched, o->other);
     if (schema_failed(c))
         return GRAMMAR_NOTHING;
     return o->extra_entry ? with_extra(o) : object_members(o);
@@ -396,16 +396,21 @@ uint32_t object_text(struct schema *c, const struct alternative *a, bool paramet
     struct object o = {
         .c = c, .parameters = parameters, .max = GRAMMAR_UNBOUNDED, .names = UINT32_MAX};
     o.entry_count = alternative_entries(c, a, &o.entries);
-    if (!parameters && !says_something(&o))
+    bool bare = !parameters && object_says_nothing(&o);
+    if (bare && !object_is_described(&o))
         return c->any.object;
+    if (bare && c->bare != GRAMMAR_NOTHING)
+        return c->bare;
     o.kind = parameters ? WRITE_RAW : c->w->keys;
-    o.comma = parameters ? c->parameters->separator : c->w->comma;
-    o.writable = parameters ? &c->parameters->key : &c->w->key;
+    o.comma = parameters ? c->args->parameters->separator : c->w->comma;
+    o.writable = parameters ? &c->args->parameters->key : &c->w->key;
     if (!schema_spend(c, 8000 + 600 * (uint64_t)o.entry_count))
         return GRAMMAR_NOTHING;
     o.index = json_object();
     uint32_t text = object_compile(&o);
     json_decref(o.index);
     c->made_bytes -= o.key_count * (size_t)SCHEMA_VALUE_BYTES;
+    if (bare)
+        c->bare = text;
     return text;
 }

@@ -57,7 +57,10 @@ struct object {
     uint32_t unknown; // expression of the keys that are not in `keys`; valid if has_unknown
     bool has_unknown;
     uint32_t min, max, comma;        // min, max: number of members; comma: expression between two
+    bool closed;                     // true if no other members are allowed (schema_others.c)
+    uint32_t others_max;             // maximum number of other members, or GRAMMAR_UNBOUNDED
     uint32_t member, extra;          // members with unknown keys; those of them that satisfy !extra
+    uint32_t matched, other;         // of `member`: keys that match a pattern; all others
     bool need_extra;                 // true while object_members must include an extra member
     const struct entry *extra_entry; // entry with the keyword !extra (schema_negate.c), or NULL
 };
@@ -78,6 +81,18 @@ uint32_t keys_both(struct object *o, uint32_t one, uint32_t other, uint32_t site
 // Returns the expression of the unknown keys that match the patterns in the bitmap `region` and no
 // others.
 uint32_t keys_region(struct object *o, uint32_t region);
+
+// --- schema_others.c ---
+// Returns true if no subschema has a keyword about members.
+bool object_says_nothing(const struct object *o);
+// Returns true if a subschema of the client, not only of the compiler, has a type or a keyword
+// about members. Values of other schemas, such as {}, are any JSON.
+bool object_is_described(const struct object *o);
+// Returns true if the object has only the members that its schema names or that match a pattern,
+// unless minProperties requires more (schema.h, enum schema_others).
+bool object_is_closed(const struct object *o);
+// Returns o->others_max; all keys must have their values.
+uint32_t object_others_max(const struct object *o);
 
 // --- schema_members.c ---
 // Returns the text of a member. keys: expression of its key.

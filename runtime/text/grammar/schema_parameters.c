@@ -24,7 +24,7 @@ static uint32_t unambiguous_strings(struct schema *c, struct literals *list,
 uint32_t parameter_value(struct schema *c, const struct text *key, struct literals *list,
                          uint32_t site)
 {
-    const struct schema_parameters *p = c->parameters;
+    const struct schema_parameters *p = c->args->parameters;
     struct schema_unquoted_strings unquoted = {GRAMMAR_NOTHING, GRAMMAR_NOTHING};
     enum schema_reading reading = SCHEMA_READS_VALUE;
     uint32_t strings = GRAMMAR_NOTHING, values = GRAMMAR_NOTHING;

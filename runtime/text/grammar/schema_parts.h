@@ -80,19 +80,18 @@ struct schema {
     struct error *err;
     enum status status;       // first error
     bool draft7, unevaluated; // unevaluated: the document has an unevaluated* keyword
+    const struct schema_args *args;
     const struct writer *w;
-    const struct schema_parameters *parameters; // NULL: none
-    struct json_rules any;                      // rules for values without restrictions
-    struct schema_chars chars[WRITE_KINDS];     // created by schema_chars
+    struct json_rules any; // rules for values without restrictions
+    uint32_t bare;         // object of a schema with a type alone; GRAMMAR_NOTHING: unset
+    struct schema_chars chars[WRITE_KINDS]; // created by schema_chars
     struct schema_site *sites;
     uint32_t site_count, *site_index, site_index_size; // site_index: hash table by JSON value
     size_t site_capacity;
     struct schema_resource *resources;
-    uint32_t resource_count;
-    size_t resource_capacity;
     struct schema_anchor *anchors;
-    uint32_t anchor_count;
-    size_t anchor_capacity;
+    uint32_t resource_count, anchor_count;
+    size_t resource_capacity, anchor_capacity;
     struct schema_set **sets, **set_index; // sets in order; hash table of them
     uint32_t set_count, set_index_size;
     size_t set_capacity;

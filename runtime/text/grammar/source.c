@@ -48,7 +48,8 @@ static enum status schema_build(struct grammar_builder *b, const struct grammar_
     enum status status = source_parse(source, &schema, err);
     if (status != STATUS_OK)
         return status;
-    struct schema_args args = {.schema = schema};
+    struct schema_args args = {.schema = schema,
+                               .others = source->strict ? SCHEMA_OTHERS_NONE : SCHEMA_OTHERS_FEW};
     status = schema_compile(b, &args, root, err);
     json_decref(schema);
     if (status == STATUS_OK && *root == GRAMMAR_NOTHING && !grammar_failed(b))
@@ -124,6 +125,7 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
     if (calls->content.kind != GRAMMAR_KIND_NONE) {
         json_put_format(out, ",\"content\":{\"kind\":%d,\"text\":", (int)calls->content.kind);
         json_put_string(out, calls->content.text);
+        flag_put(out, "strict", calls->content.strict);
         json_put_literal(out, "}");
     }
     json_put_literal(out, "}");
@@ -141,7 +143,8 @@ static enum status calls_build(struct grammar_builder *b, const struct grammar_s
     const json_t *text = json_object_get(content, "text");
     struct grammar_source inner = {
         .kind = (enum grammar_kind)json_integer_value(json_object_get(content, "kind")),
-        .text = text_span(json_string_value(text), json_string_length(text))};
+        .text = text_span(json_string_value(text), json_string_length(text)),
+        .strict = json_is_true(json_object_get(content, "strict"))};
     struct dialect_grammar_args args = {
         .dialect = source->dialect,
         .tools = json_object_get(all, "tools"),

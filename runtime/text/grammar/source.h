@@ -30,6 +30,7 @@ struct grammar_source {
     // [8] bitmap of the bytes that the model can write (vocabulary_alphabet, whose vocabulary must
     // outlive the source): only texts of these bytes are allowed. NULL: all bytes.
     const uint32_t *alphabet;
+    bool strict; // for SCHEMA: objects have no members that it does not name (SCHEMA_OTHERS_NONE)
 };
 
 // Constraint of tool calls; see struct dialect_grammar_args for the members.
