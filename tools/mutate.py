@@ -3,7 +3,7 @@
 """Changes the product's code in one place at a time and prints the changes that no test notices. For occasional use.
 
     tools/mutate.py --since COMMIT [PATH...]   functions of product C files that changed since COMMIT
-        --max N (40)    mutants that are tried, drawn at random
+        --max N (40)    mutants that are tested, drawn at random
         --seed S        of the draw; it is printed
 
 universalmutator (PyPI) makes the mutants: conditions, operators, constants, deleted statements. Each is built in a copy
@@ -78,6 +78,9 @@ def copy_make():
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, there)
     subprocess.run(["git", "init", "-q"], cwd=COPY, check=True)
+    (COPY / "build").mkdir(exist_ok=True)
+    if (ROOT / "build/deps").exists() and not (COPY / "build/deps").exists():  # a libh2o that tools/deps.sh unpacked
+        (COPY / "build/deps").symlink_to(ROOT / "build/deps")
     subprocess.run(["cmake", "--preset", "release", "-DWEFT_TESTS=ON"], cwd=COPY, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["ninja", "-C", "build/release", "fast_tests"], cwd=COPY, check=True, stdout=subprocess.DEVNULL)
     test_some.ROOT, test_some.BUILD = COPY, COPY / "build/release"
@@ -122,7 +125,9 @@ def main():
     random.Random(args.seed).shuffle(mutants)
     copy_make()
     counts, tests = {}, {}
-    for file, text in mutants[:args.max]:
+    for file, text in mutants:
+        if counts.get("found", 0) + counts.get("survives", 0) >= args.max:
+            break
         if file not in tests:
             fast = [test for test in test_some.tests_read() if "fast" in test.labels]
             tests[file] = test_some.tests_linking(fast, {file})
