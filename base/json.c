@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON reading: one pass over the bytes checks the depth and repairs lone surrogates, NUL in keys
-// and integers beyond int64, then jansson parses; see json.h for the rules. Writing is in
-// json_write.c.
+// JSON reading: one pass over the bytes checks the depth and finds lone surrogates, NUL in keys and
+// integers beyond int64, which are replaced in a copy; then jansson parses, and NUL and the
+// integers are put back; see json.h for the rules. Writing is in json_write.c.
 #include "base/json.h"
 
 #include "base/file.h"
 #include "base/json_keys.h"
+#include "base/json_wide.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // The results of the first pass.
@@ -18,14 +17,15 @@ struct scan {
     size_t depth_error_at; // offset of the first bracket beyond JSON_DEPTH_MAX, or SIZE_MAX
     size_t lone_count;     // number of lone surrogates, which are replaced
     size_t nul_count;      // number of NULs in keys, which are replaced
-    size_t wide_count;     // number of integers beyond int64, which become reals
+    size_t wide_count;     // number of integers beyond int64
+    size_t long_at; // offset of the first integer of over JSON_DIGITS_MAX digits, or SIZE_MAX
 };
 
 enum {
     SCANNED_BYTES = 8,   // scanning this many bytes costs as much as parsing one
-    WIDENED_BYTES = 128, // widening an integer costs as much as parsing this many
+    WIDENED_BYTES = 128, // an integer beyond int64 costs as much as parsing this many
 };
-// noncharacters that may replace NUL in keys while parsing
+// noncharacters that may replace NUL in keys and begin the strings for integers while parsing
 enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 };
 
 // Returns the value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
@@ -53,12 +53,13 @@ static size_t escape_bytes(const char *at, const char *end, bool *lone)
     return 6;
 }
 
-// A second pass that repairs the text: a writable copy of the bytes, and the escape that replaces
-// NUL in keys.
+// A second pass that repairs the text: a writable copy of the bytes, a character that the text does
+// not contain (0: it contains all), and the escape that replaces NUL in keys.
 struct repair {
     char *copy;
     struct slice *slice;
-    char stand_in[7];
+    uint32_t stand_in;
+    char escape[7];
 };
 
 // Scans a string; `at` is after its opening quote. Returns the position after the closing quote.
@@ -95,7 +96,7 @@ static void scan_key(const char *at, const char *end, const char *start, struct 
         if (bytes == 6 && unicode_escape(at, end) == 0) {
             scan->nul_count++;
             if (repair)
-                memcpy(repair->copy + (at - start), repair->stand_in, 6);
+                memcpy(repair->copy + (at - start), repair->escape, 6);
         }
         at += bytes;
     }
@@ -115,26 +116,11 @@ static bool is_beyond_int64(struct text digits, bool minus)
            0;
 }
 
-// Replaces the digits of an integer by the nearest double in the same number of characters: 17
-// digits, zeros and e2; e3 if rounding added a digit, e1 if the double is below a power of ten that
-// the integer reaches. Does nothing if the integer is beyond the range of doubles.
-static void integer_widen(char *at, size_t bytes)
+static bool is_key(const char *after, const char *end)
 {
-    char digits[DBL_MAX_10_EXP + 2], rounded[32];
-    if (bytes >= sizeof digits)
-        return;
-    memcpy(digits, at, bytes);
-    digits[bytes] = '\0';
-    double value = strtod(digits, NULL);
-    if (!isfinite(value))
-        return;
-    snprintf(rounded, sizeof rounded, "%.16e", value);
-    size_t exponent = (size_t)strtol(strchr(rounded, 'e') + 1, NULL, 10);
-    memset(at, '0', bytes);
-    at[0] = rounded[0];
-    memcpy(at + 1, rounded + 2, 16);
-    at[bytes - 2] = 'e';
-    at[bytes - 1] = (char)('3' + (int)exponent - (int)bytes);
+    while (after < end && memchr(" \t\r\n", *after, 4))
+        after++;
+    return after < end && *after == ':';
 }
 
 // Scans a number; `at` is its first digit or minus. Returns the position after it.
@@ -146,26 +132,24 @@ static const char *scan_number(const char *at, const char *end, const char *star
         after++;
     struct text digits = text_span(first, (size_t)(after - first));
     bool integer = after == end || !memchr(".eE", *after, 3);
-    if (integer && digits.bytes > 0 && *first != '0' && is_beyond_int64(digits, first > at)) {
+    if (integer && digits.bytes > 0 && *first != '0' && is_beyond_int64(digits, first > at) &&
+        !is_key(after, end)) {
+        size_t offset = (size_t)(at - start);
         scan->wide_count++;
-        if (repair && slice_spend(repair->slice, WIDENED_BYTES))
-            integer_widen(repair->copy + (first - start), digits.bytes);
+        if (digits.bytes > JSON_DIGITS_MAX && scan->long_at == SIZE_MAX)
+            scan->long_at = offset;
+        if (repair && repair->stand_in != 0 && slice_spend(repair->slice, WIDENED_BYTES))
+            json_wide_put_mark(repair->copy + offset, (size_t)(after - at), repair->stand_in,
+                               offset);
     }
     while (after < end && (is_digit(*after) || memchr(".eE+-", *after, 5)))
         after++;
     return after;
 }
 
-static bool is_key(const char *after, const char *end)
-{
-    while (after < end && memchr(" \t\r\n", *after, 4))
-        after++;
-    return after < end && *after == ':';
-}
-
 static struct scan scan_json(struct text in, struct repair *repair)
 {
-    struct scan scan = {.depth_error_at = SIZE_MAX};
+    struct scan scan = {.depth_error_at = SIZE_MAX, .long_at = SIZE_MAX};
     const char *end = in.at + in.bytes;
     int depth = 0;
     for (const char *at = in.at; at < end;) {
@@ -275,18 +259,25 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
     if (scan.depth_error_at != SIZE_MAX)
         return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
+    if (scan.long_at != SIZE_MAX)
+        return error_set(err, STATUS_INVALID,
+                         "invalid JSON at byte %zu: an integer of over %d digits",
+                         scan.long_at + skipped, JSON_DIGITS_MAX);
     if (scan.lone_count + scan.nul_count + scan.wide_count == 0)
         return parse_clean(out, body, skipped, slice, err);
     struct repair repair = {.copy = heap_alloc(body.bytes), .slice = slice};
-    uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
-    snprintf(repair.stand_in, sizeof repair.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
+    uint32_t stand_in = scan.nul_count + scan.wide_count > 0 ? stand_in_find(body) : 0;
+    repair.stand_in = stand_in;
+    snprintf(repair.escape, sizeof repair.escape, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
     memcpy(repair.copy, body.at, body.bytes);
     scan_json(body, &repair);
     enum status status = json_unwanted(err);
     if (slice_spend(slice, body.bytes / SCANNED_BYTES))
         status = parse_clean(out, text_span(repair.copy, body.bytes), skipped, slice, err);
     heap_free(repair.copy);
-    if (status == STATUS_OK && stand_in != 0)
+    if (status == STATUS_OK && stand_in != 0 && scan.wide_count > 0)
+        json_wide_restore(out, stand_in, body);
+    if (status == STATUS_OK && stand_in != 0 && scan.nul_count > 0)
         json_keys_repair(*out, stand_in);
     return status;
 }

@@ -12,13 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { JSON_DEPTH_MAX = 128 };
+enum {
+    JSON_DEPTH_MAX = 128,
+    JSON_DIGITS_MAX = 4300, // digits of an integer; Python's json has the same limit
+};
 
 // Parses one JSON text in UTF-8. One leading BOM is skipped; of duplicate keys the last is used;
-// more than JSON_DEPTH_MAX levels, NaN, 1e400 and trailing bytes are errors; lone surrogate escapes
-// become U+FFFD; keys may contain NUL (json_object_iter_key_len); an integer beyond int64 becomes
-// the nearest real (see json_integer_exact). The error names the byte offset. *out is a new
-// reference.
+// more than JSON_DEPTH_MAX levels, NaN, 1e400, integers of more than JSON_DIGITS_MAX digits and
+// trailing bytes are errors; lone surrogate escapes become U+FFFD; keys may contain NUL
+// (json_object_iter_key_len); an integer beyond int64 becomes the nearest real, which keeps its
+// digits (json_integer_digits). The error names the byte offset. *out is a new reference.
 enum status json_parse(json_t **out, struct text in, struct error *err) MUST_USE;
 
 // Parses like json_parse and counts the work in the slice. STATUS_UNWANTED: the slice reported that
@@ -39,6 +42,11 @@ enum status json_read_parse(json_t **out,
 // Returns true and stores the value if it is an integer, also if written as 16.0 or 1e2. False: not
 // a number, not integral, outside int64, or a real too large to be exact (2^53).
 bool json_integer_exact(const json_t *value, int64_t *out);
+
+// Returns the digits of an integer beyond int64 as they were written, with the minus if there is
+// one; they live as long as the value. at == NULL: the value is anything else. json_copy of the
+// number itself loses them.
+struct text json_integer_digits(const json_t *value);
 
 // A buffer for writing JSON. It grows on the heap; set bytes = 0 to reuse it.
 struct json_buffer {

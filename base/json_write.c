@@ -312,6 +312,7 @@ static bool put_container(struct json_buffer *b, const json_t *value, size_t byt
 
 bool json_put_value_within(struct json_buffer *b, const json_t *value, size_t bytes_max)
 {
+    struct text digits;
     switch (json_typeof(value)) {
     case JSON_STRING:
         return put_text(b, text_span(json_string_value(value), json_string_length(value)),
@@ -321,7 +322,11 @@ bool json_put_value_within(struct json_buffer *b, const json_t *value, size_t by
         json_put_format(b, "%lld", (long long)json_integer_value(value));
         break;
     case JSON_REAL:
-        json_put_double(b, json_real_value(value));
+        digits = json_integer_digits(value);
+        if (digits.at)
+            json_put_raw(b, digits);
+        else
+            json_put_double(b, json_real_value(value));
         break;
     case JSON_TRUE:
         json_put_literal(b, "true");

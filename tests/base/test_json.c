@@ -8,6 +8,7 @@
 #include "tests/assets.h"
 
 #include <dirent.h>
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,7 +140,17 @@ static void test_integers(void **state)
     json_decref(value);
 }
 
-// Integers beyond int64 become the nearest doubles; values next to them are unchanged.
+static void expect_written(const json_t *value, const char *text)
+{
+    struct json_buffer b = {0};
+    json_put_value(&b, value);
+    if (!text_is(json_buffer_text(&b), text))
+        fail_msg("%.*s is not %s", (int)b.bytes, b.at, text);
+    json_buffer_free(&b);
+}
+
+// Integers beyond int64 become the nearest doubles and keep their digits; values next to them are
+// unchanged.
 static void test_wide_integers(void **state)
 {
     (void)state;
@@ -160,6 +171,10 @@ static void test_wide_integers(void **state)
         assert_string_equal(json_string_value(json_array_get(list, 0)) + 3, wide[i]);
         assert_true(json_is_real(json_array_get(list, 1)));
         assert_true(json_real_value(json_array_get(list, 1)) == strtod(wide[i], NULL));
+        assert_true(text_is(json_integer_digits(json_array_get(list, 1)), wide[i]));
+        assert_null(json_integer_digits(json_array_get(list, 0)).at);
+        assert_null(json_integer_digits(json_array_get(list, 2)).at);
+        expect_written(json_array_get(list, 1), wide[i]);
         snprintf(text, sizeof text, "%s.5", wide[i]);
         assert_true(json_real_value(json_array_get(list, 2)) == strtod(text, NULL));
         json_decref(value);
@@ -168,17 +183,68 @@ static void test_wide_integers(void **state)
         assert_int_equal(parse(&value, narrow[i], &err), STATUS_OK);
         assert_true(json_integer_value(value) == strtoll(narrow[i], NULL, 10));
         assert_true(json_is_integer(value));
+        assert_null(json_integer_digits(value).at);
         json_decref(value);
     }
-    memset(text, '9', 309);
-    text[309] = '\0';
-    refuse(text, "byte");
-    text[308] = '\0';
-    assert_int_equal(parse(&value, text, &err), STATUS_OK);
-    assert_true(json_real_value(value) == 1e308);
-    json_decref(value);
     refuse("[18446744073709551615, x]", "byte 24");
     refuse("[0018446744073709551615]", "byte");
+    refuse("{18446744073709551615:1}", "byte");
+    refuse("{-18446744073709551615 :1}", "byte");
+    refuse("[18446744073709551615-1]", "byte");
+    refuse("[\"a\"18446744073709551615]", "byte");
+    refuse("[--18446744073709551615]", "byte");
+}
+
+// Integers may be as long as Python allows; those beyond the range of doubles are the largest one.
+static void test_long_integers(void **state)
+{
+    (void)state;
+    static char text[JSON_DIGITS_MAX + 8];
+    json_t *value;
+    struct error err;
+    for (size_t digits = 300; digits <= JSON_DIGITS_MAX; digits += digits == 310 ? 3990 : 1) {
+        text[0] = '-';
+        memset(text + 1, '9', digits);
+        text[1 + digits] = '\0';
+        assert_int_equal(parse(&value, text, &err), STATUS_OK);
+        assert_true(json_real_value(value) == (digits > 308 ? -DBL_MAX : strtod(text, NULL)));
+        assert_true(text_is(json_integer_digits(value), text));
+        expect_written(value, text);
+        json_decref(value);
+    }
+    memset(text, '9', JSON_DIGITS_MAX + 1);
+    text[JSON_DIGITS_MAX + 1] = '\0';
+    refuse(text, "byte 0: an integer of over 4300 digits");
+}
+
+#define FDD0 "\xEF\xB7\x90" // U+FDD0
+#define FDD1 "\xEF\xB7\x91"
+
+// Wide integers in every place of a value, next to strings that look like their stand-ins, and next
+// to keys with NUL.
+static void test_wide_integers_in_their_places(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "18446744073709551615",
+        "{\"a\":18446744073709551615,\"b\":[-18446744073709551616,{\"c\":[99999999999999999999]}]}",
+        "[\"" FDD0 "18446744073709551615\",18446744073709551615]",
+        "[\"" FDD0 FDD1 "\",\"" FDD0 "0000000000001\",-18446744073709551615,1e30]",
+        "{\"\\u0000\":18446744073709551615,\"x\":\"18446744073709551615\"}",
+        "[1.5,18446744073709551615,7,1e23,100000000000000000000000]",
+    };
+    struct error err;
+    json_t *value;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(parse(&value, texts[i], &err), STATUS_OK);
+        expect_written(value, texts[i]);
+        json_decref(value);
+    }
+    // The last of equal keys is used.
+    assert_int_equal(parse(&value, "{\"a\":18446744073709551615,\"a\":18446744073709551616}", &err),
+                     STATUS_OK);
+    expect_written(value, "{\"a\":18446744073709551616}");
+    json_decref(value);
 }
 
 // A short form of the suite below, whose files are optional.
@@ -411,16 +477,18 @@ static void test_powers_of_ten(void **state)
             char text[320] = "-1";
             size_t bytes = (size_t)minus + 1 + (size_t)power;
             memset(text + 2, '0', (size_t)power);
+            text[2 + power] = '\0';
             json_t *value;
             struct error err;
             struct text in = text_span(text + 1 - minus, bytes);
             assert_int_equal(json_parse(&value, in, &err), STATUS_OK);
             assert_true(json_real_value(value) == strtod(text + 1 - minus, NULL));
+            expect_written(value, in.at);
             json_decref(value);
         }
 }
 
-// Integers beyond int64 cost more work than their bytes: each is widened in the copy.
+// Integers beyond int64 cost more work than their bytes: each is replaced while parsing.
 static void test_wide_integers_are_counted(void **state)
 {
     (void)state;
@@ -471,6 +539,8 @@ int main(void)
                                        cmocka_unit_test(test_depth),
                                        cmocka_unit_test(test_integers),
                                        cmocka_unit_test(test_wide_integers),
+                                       cmocka_unit_test(test_long_integers),
+                                       cmocka_unit_test(test_wide_integers_in_their_places),
                                        cmocka_unit_test(test_powers_of_ten),
                                        cmocka_unit_test(test_syntax),
                                        cmocka_unit_test(test_suite),

@@ -130,21 +130,25 @@ void fake_arena_limit(size_t bytes)
 
 // JSON values not yet freed, and how many of them existed at fake_begin.
 static size_t json_live, json_before;
+static json_malloc_t json_alloc; // those of base/json_wide.c
+static json_free_t json_free;
 
 static void *json_take(size_t bytes)
 {
     json_live++;
-    return malloc(bytes);
+    return json_alloc(bytes);
 }
 
 static void json_give(void *memory)
 {
     json_live -= memory != NULL;
-    free(memory);
+    json_free(memory);
 }
 
 void fake_begin(enum model_kind kind)
 {
+    if (!json_alloc)
+        json_get_alloc_funcs(&json_alloc, &json_free);
     json_set_alloc_funcs(json_take, json_give);
     json_before = json_live;
     memset(&fake, 0, sizeof fake);

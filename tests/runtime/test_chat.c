@@ -3,6 +3,8 @@
 // space, scopes, refusals and their messages, limits, and which spans of the prompt count as text
 // of the request. Real templates are in test_chat_assets.c.
 #include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "runtime/text/chat.h"
 #include "runtime/text/prompt.h"
 #include "tests/runtime/tokenizer_memory.h"
@@ -117,6 +119,67 @@ static void test_values(void **state)
         {"{{ undefined_filter | nosuch }}", NULL},
     };
     check_all(*state, rows, sizeof rows / sizeof *rows);
+}
+
+static struct text input_read(struct arena *arena, const char *file)
+{
+    char path[512];
+    struct text out;
+    struct error err;
+    snprintf(path, sizeof path, WEFT_SOURCE_DIR "/tests/runtime/inputs/json-power-of-ten/%s", file);
+    assert_int_equal(file_read(&out, arena, path, 1 << 16, &err), STATUS_OK);
+    return out;
+}
+
+// Integers beyond int64 keep the digits with which they arrive, as in Python.
+static void test_wide_integers(void **state)
+{
+    struct rig *rig = *state;
+    static const struct expected rows[] = {
+        {"{{ w }} {{ w | tojson }} {{ t | tojson }}",
+         "18446744073709551615 18446744073709551615 {\"minimum\": -99999999999999999999999, "
+         "\"enum\": [100000000000000000000000, 1e+23, 1.0]}"},
+        {"{{ t }} {{ w ~ '' }} {{ w | string | length }} {{ [w] }}",
+         "{'minimum': -99999999999999999999999, 'enum': [100000000000000000000000, 1e+23, 1.0]} "
+         "18446744073709551615 20 [18446744073709551615]"},
+        {"{{ w is integer }}{{ w is number }}{{ w is float }}{{ w is string }}{{ not w }}",
+         "TrueTrueFalseFalseFalse"},
+        {"{{ -w }} {{ t.minimum | abs }} {{ -t.minimum }} {{ +w }} {{ -p }} {{ -p - 0 }}",
+         "-18446744073709551615 99999999999999999999999 99999999999999999999999 "
+         "18446744073709551615 -9223372036854775808 -9223372036854775808"},
+        {"{{ w == w }}{{ w == 18446744073709551615.0 }}{{ w < 18446744073709551616.0 }}"
+         "{{ w > 7 }}{{ t.minimum < -7 }}{{ w > t.minimum }}{{ t.enum[0] < t.enum[1] }}"
+         "{{ t.enum[0] == t.enum[1] }}{{ p == 9223372036854775808.0 }}{{ w == p }}{{ p < w }}",
+         "TrueFalseTrueTrueTrueTrueFalseFalseTrueFalseTrue"},
+        {"{{ w / 2 }} {{ w * 1.0 }} {{ w | float }} {{ w | int }} {{ w | round | int }}",
+         "9.223372036854776e+18 1.8446744073709552e+19 1.8446744073709552e+19 "
+         "18446744073709551615 18446744073709551615"},
+        {"{{ '%d|%s|%25d' % (w, w, w) }} {{ '{}|{:,}|{:d}'.format(w, w, w) }}",
+         "18446744073709551615|18446744073709551615|     18446744073709551615 "
+         "18446744073709551615|18,446,744,073,709,551,615|18446744073709551615"},
+        {"{{ {w: 1}[w] }}{{ [3, w, t.minimum, 5] | sort | last }}{{ [w, w] | unique | list }}",
+         "118446744073709551615[18446744073709551615]"},
+        {"{{ w + 1 }}", NULL},
+        {"{{ w // w }}", NULL},
+        {"{{ 'a' * w }}", NULL},
+        {"{{ '%x' % w }}", NULL},
+        {"{{ range(w) }}", NULL},
+    };
+    static const char text[] = "{\"w\": 18446744073709551615, \"p\": 9223372036854775808,"
+                               " \"t\": {\"minimum\": -99999999999999999999999,"
+                               " \"enum\": [100000000000000000000000, 1e23, 1.0]}}";
+    json_t *before = rig->variables;
+    assert_int_equal(json_parse(&rig->variables, text_of(text), &rig->err), STATUS_OK);
+    check_all(rig, rows, sizeof rows / sizeof *rows);
+    json_decref(rig->variables);
+    struct arena *arena = arena_create(0, 0);
+    assert_int_equal(json_parse(&rig->variables, input_read(arena, "variables.json"), &rig->err),
+                     STATUS_OK);
+    assert_int_equal(run(rig, input_read(arena, "template.jinja").at), STATUS_OK);
+    assert_true(text_is(rig->out.text, "100000000000000000000000 100000000000000000000000"));
+    json_decref(rig->variables);
+    arena_destroy(arena);
+    rig->variables = before;
 }
 
 static void test_filters_and_methods(void **state)
@@ -378,6 +441,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wide_integers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filters_and_methods, setup, teardown),
         cmocka_unit_test_setup_teardown(test_statements, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals_and_lines, setup, teardown),

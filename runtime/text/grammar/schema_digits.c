@@ -9,7 +9,7 @@
 
 enum {
     EXPONENT_MAX = 400,
-    NUMBER_BYTES_MAX = 100, // numbers printed by jansson are shorter
+    NUMBER_BYTES_MAX = 400, // more digits than anyone needs, few enough for an automaton
     MULTIPLE_STATES_MAX = 4000,
     STEP_MAX = 1000 * 1000 * 1000,
 };

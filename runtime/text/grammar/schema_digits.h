@@ -21,7 +21,7 @@ struct number_parts {
     uint32_t integers, fractions;
 };
 
-// Parses a JSON number such as -1.25e3. Returns false if it has more than 100 bytes or its exponent
+// Parses a JSON number such as -1.25e3. Returns false if it has more than 400 bytes or its exponent
 // is 400 or more.
 bool bound_read(struct arena *arena, struct text number, struct bound *out);
 // Returns the order of two bounds by their values: below 0, 0 or above 0.

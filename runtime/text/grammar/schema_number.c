@@ -28,7 +28,8 @@ static bool read_number(struct schema *c, uint32_t site, const char *keyword, co
     bool fits = bound_read(c->arena, json_buffer_text(&text), out);
     json_buffer_free(&text);
     if (!fits)
-        schema_refuse(c, STATUS_TOO_LARGE, site, keyword, "has too large an exponent");
+        schema_refuse(c, STATUS_TOO_LARGE, site, keyword,
+                      "has too many digits or too large an exponent");
     return fits;
 }
 
@@ -77,20 +78,24 @@ static void restrict_to(struct numbers *n, uint32_t site, const char *keyword,
     n->any = false;
 }
 
-// An integer beyond int64 was rounded to a double when it was parsed, so its exact value is
-// unknown.
-static bool may_have_lost_digits(const json_t *value)
+// Returns a number as it is written without an exponent. All digits of a real are significant,
+// because readers compare exactly. at == NULL: it is not a number, or the schema is refused.
+static struct text constant_text(struct schema *c, uint32_t site, const char *keyword,
+                                 const json_t *value, bool *fraction)
 {
-    return json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
-}
-
-// Returns the digits before the point. For a real all of them are significant: readers compare
-// exactly.
-static struct text whole_digits(struct schema *c, const json_t *value, const struct bound *number)
-{
-    return json_is_real(value) && number->size.fraction.bytes == 0
-               ? arena_format(c->arena, "%.0f", fabs(json_real_value(value)))
-               : number->size.whole;
+    struct bound number;
+    struct text none = {NULL, 0}, digits = json_integer_digits(value);
+    *fraction = false;
+    if (digits.at)
+        return digits;
+    if (!json_is_number(value) || !read_number(c, site, keyword, value, &number))
+        return none;
+    struct text after = number.size.fraction, whole = number.size.whole;
+    *fraction = after.bytes > 0;
+    if (json_is_real(value) && after.bytes == 0)
+        whole = arena_format(c->arena, "%.0f", fabs(json_real_value(value)));
+    return arena_format(c->arena, "%s%.*s%s%.*s", number.negative ? "-" : "", (int)whole.bytes,
+                        whole.at, after.bytes > 0 ? "." : "", (int)after.bytes, after.at);
 }
 
 // The numbers of a list, which may also contain other values, or of a single value.
@@ -101,19 +106,14 @@ static struct number_parts constants_parts(struct schema *c, uint32_t site, cons
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
     for (size_t i = 0; i < count; i++) {
         const json_t *value = json_is_array(values) ? json_array_get(values, i) : values;
-        struct bound number;
+        bool fraction;
         if (!schema_spend(c, 4))
             break;
-        if (!json_is_number(value) || !read_number(c, site, keyword, value, &number))
+        struct text text = constant_text(c, site, keyword, value, &fraction);
+        if (!text.at)
             continue;
-        if (may_have_lost_digits(value))
-            schema_refuse(c, STATUS_UNSUPPORTED, site, keyword, "a number is beyond 64 bits");
-        schema_spend(c, 200);
-        struct text fraction = number.size.fraction, whole = whole_digits(c, value, &number);
-        struct text text =
-            arena_format(c->arena, "%s%.*s%s%.*s", number.negative ? "-" : "", (int)whole.bytes,
-                         whole.at, fraction.bytes > 0 ? "." : "", (int)fraction.bytes, fraction.at);
-        uint32_t *part = fraction.bytes > 0 ? &out.fractions : &out.integers;
+        schema_spend(c, 200 + text.bytes);
+        uint32_t *part = fraction ? &out.fractions : &out.integers;
         *part = grammar_either(c->b, grammar_literal(c->b, text), *part);
     }
     return out;

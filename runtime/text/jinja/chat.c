@@ -3,6 +3,7 @@
 // the JSON of the request to values, and divides the finished text into segments.
 #include "runtime/text/chat.h"
 
+#include "base/json.h"
 #include "runtime/text/jinja/internal.h"
 
 struct chat_template {
@@ -117,6 +118,15 @@ static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted,
     return jinja_dict_make(run, pairs, count, out);
 }
 
+static bool real_of(struct jinja_run *run, const json_t *json, struct jinja_value *out)
+{
+    struct text digits = json_integer_digits(json);
+    if (digits.at)
+        return jinja_wide_make(run, digits, json_real_value(json), out);
+    *out = jinja_float(json_real_value(json));
+    return true;
+}
+
 static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
                      struct jinja_value *out)
 {
@@ -138,7 +148,7 @@ static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
         *out = jinja_int(json_integer_value(json));
         break;
     case JSON_REAL:
-        *out = jinja_float(json_real_value(json));
+        fine = real_of(run, json, out);
         break;
     case JSON_TRUE:
     case JSON_FALSE:

@@ -115,6 +115,8 @@ static bool eval_unary(struct jinja_run *run, struct jinja_frame *frame,
         return jinja_fail(run, STATUS_INVALID, "a value of type %s has no sign",
                           jinja_kind_name(of));
     int64_t sign = node->kind == NODE_NEGATE ? -1 : 1;
+    if (of.kind == JINJA_WIDE)
+        return jinja_wide_signed(run, of, sign < 0, out);
     if (of.kind == JINJA_FLOAT) {
         *out = jinja_float(sign < 0 ? -of.as.real : of.as.real);
         return true;

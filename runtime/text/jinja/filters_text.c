@@ -135,6 +135,10 @@ static bool filter_int(struct jinja_run *run, const struct jinja_call *call,
         *out = jinja_int(jinja_as_int(call->self));
         return true;
     }
+    if (call->self.kind == JINJA_WIDE) {
+        *out = call->self;
+        return true;
+    }
     if (call->self.kind == JINJA_STRING && base >= 0 && base <= 36 && base != 1) {
         struct text text = jinja_string_text(call->self.as.string);
         if (jinja_parse_int(text, (int)base, &integer)) {
@@ -178,6 +182,8 @@ static bool filter_abs(struct jinja_run *run, const struct jinja_call *call,
     }
     if (!jinja_self_check(run, call, jinja_is_number(call->self), "a number"))
         return false;
+    if (call->self.kind == JINJA_WIDE)
+        return jinja_wide_signed(run, call->self, call->self.as.wide->nearest < 0, out);
     int64_t value = jinja_as_int(call->self);
     return jinja_binary(run, '*', jinja_int(value), jinja_int(value < 0 ? -1 : 1), out);
 }
@@ -206,6 +212,10 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
         return false;
     struct text method = how ? jinja_string_text(how) : text_of("common");
     double real = jinja_as_double(call->self);
+    if (call->self.kind == JINJA_WIDE && text_is(method, "common")) {
+        *out = call->self;
+        return digits >= 0 || jinja_fail(run, STATUS_INVALID, "an integer does not fit 64 bits");
+    }
     if (text_is(method, "common")) {
         bool whole = call->self.kind != JINJA_FLOAT && digits >= 0;
         *out = whole ? jinja_int(jinja_as_int(call->self)) : jinja_float(round_to(real, digits));

@@ -98,6 +98,19 @@ static bool put_integer(struct jinja_run *run, struct jinja_builder *b, int64_t 
     return put_digits(run, b, digits, *spec);
 }
 
+// An integer beyond int64, in decimal only.
+static bool put_wide(struct jinja_run *run, struct jinja_builder *b, struct text text,
+                     const struct spec *spec)
+{
+    char digits[FORMAT_NUMBER_MAX];
+    bool minus = text.at[0] == '-';
+    const char *sign = minus || spec->sign == 0 ? "" : spec->sign == '+' ? "+" : " ";
+    if (spec->kind != 'd' || spec->precision > 0 || text.bytes + 2 > sizeof digits)
+        return bad_format(run);
+    snprintf(digits, sizeof digits, "%s%.*s", sign, (int)text.bytes, text.at);
+    return put_digits(run, b, digits, *spec);
+}
+
 static bool put_real(struct jinja_run *run, struct jinja_builder *b, double value,
                      const struct spec *spec)
 {
@@ -132,6 +145,8 @@ static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct ji
                           jinja_kind_name(value));
     if (strchr("eEfFgG%", spec->kind))
         return put_real(run, b, jinja_as_double(value), spec);
+    if (value.kind == JINJA_WIDE)
+        return put_wide(run, b, value.as.wide->digits, spec);
     if (value.kind != JINJA_FLOAT)
         return put_integer(run, b, jinja_as_int(value), spec);
     return bad_format(run);
@@ -387,7 +402,8 @@ static bool put_brace(struct jinja_run *run, struct jinja_builder *b, struct jin
     bool text = value.kind == JINJA_STRING && (spec.kind == 0 || spec.kind == 's');
     if (text && spec.align != '=' && spec.sign == 0 && !spec.zero)
         return put_string(run, b, value, spec);
-    bool whole = value.kind == JINJA_INT || (value.kind == JINJA_BOOL && spec.kind != 0);
+    bool whole = value.kind == JINJA_INT || value.kind == JINJA_WIDE ||
+                 (value.kind == JINJA_BOOL && spec.kind != 0);
     if (whole && spec.kind == 0)
         spec.kind = 'd';
     if (value.kind == JINJA_FLOAT && spec.kind == 0 && spec.precision < 0) {

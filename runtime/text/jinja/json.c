@@ -60,6 +60,8 @@ static struct text scalar_text(struct jinja_value value, char out[FLOAT_TEXT_MAX
     case JINJA_INT:
         snprintf(out, FLOAT_TEXT_MAX, "%" PRId64, value.as.integer);
         return text_of(out);
+    case JINJA_WIDE:
+        return value.as.wide->digits;
     case JINJA_FLOAT:
         if (isnan(value.as.real))
             return text_of("NaN");

@@ -134,11 +134,21 @@ static bool is_int(struct jinja_value value)
     return value.kind == JINJA_INT || value.kind == JINJA_BOOL;
 }
 
+// Returns true if Python would compute an integer from one that is beyond int64.
+static bool is_wide_result(int op, struct jinja_value a, struct jinja_value b)
+{
+    bool wide = a.kind == JINJA_WIDE || b.kind == JINJA_WIDE;
+    return wide && op != '/' && (is_int(a) || a.kind == JINJA_WIDE) &&
+           (is_int(b) || b.kind == JINJA_WIDE);
+}
+
 bool jinja_binary(struct jinja_run *run, int op, struct jinja_value a, struct jinja_value b,
                   struct jinja_value *out)
 {
     if (is_int(a) && is_int(b) && !(op == OP_POWER && jinja_as_int(b) < 0))
         return int_binary(run, op, jinja_as_int(a), jinja_as_int(b), out);
+    if (is_wide_result(op, a, b))
+        return jinja_fail(run, STATUS_INVALID, "an integer does not fit 64 bits");
     if (jinja_is_number(a) && jinja_is_number(b))
         return float_binary(run, op, jinja_as_double(a), jinja_as_double(b), out);
     if (a.kind == JINJA_STRING && op == '%')

@@ -44,6 +44,8 @@ static bool put_format(struct jinja_run *run, struct jinja_builder *b, const cha
 static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value)
 {
     char text[FLOAT_TEXT_MAX];
+    if (value.kind == JINJA_WIDE)
+        return jinja_builder_add(run, b, value.as.wide->digits, false);
     if (value.kind == JINJA_FLOAT)
         jinja_float_text(value.as.real, text);
     else
@@ -176,6 +178,7 @@ static bool repr_inner(struct jinja_run *run, struct jinja_builder *b, struct ji
     case JINJA_BOOL:
         return jinja_builder_literal(run, b, value.as.boolean ? "True" : "False");
     case JINJA_INT:
+    case JINJA_WIDE:
     case JINJA_FLOAT:
         return put_number(run, b, value);
     case JINJA_STRING:

@@ -24,9 +24,9 @@ static bool test_type(struct jinja_run *run, const struct jinja_call *call, stru
     } rows[] = {
         {"none", 1u << JINJA_NONE},
         {"boolean", 1u << JINJA_BOOL},
-        {"integer", 1u << JINJA_INT},
+        {"integer", 1u << JINJA_INT | 1u << JINJA_WIDE},
         {"float", 1u << JINJA_FLOAT},
-        {"number", 1u << JINJA_BOOL | 1u << JINJA_INT | 1u << JINJA_FLOAT},
+        {"number", 1u << JINJA_BOOL | 1u << JINJA_INT | 1u << JINJA_WIDE | 1u << JINJA_FLOAT},
         {"string", 1u << JINJA_STRING},
         {"mapping", 1u << JINJA_DICT},
         {"iterable", 1u << JINJA_STRING | 1u << JINJA_LIST | 1u << JINJA_DICT |

@@ -23,6 +23,7 @@ enum jinja_kind {
     JINJA_NONE,
     JINJA_BOOL,
     JINJA_INT,
+    JINJA_WIDE, // an integer of the request beyond int64
     JINJA_FLOAT,
     JINJA_STRING,
     JINJA_LIST, // also tuples, ranges, dict views and iterators: see flavour
@@ -44,6 +45,12 @@ enum jinja_flavour {
     JINJA_IS_ITERATOR, // can be iterated once
 };
 
+// An integer beyond int64, which is never computed with: only printed, compared and negated.
+struct jinja_wide {
+    struct text digits; // with the minus, without leading zeros
+    double nearest;
+};
+
 struct jinja_value {
     uint8_t kind;
     uint8_t flavour; // enum jinja_flavour of a list
@@ -51,6 +58,7 @@ struct jinja_value {
         bool boolean;
         int64_t integer;
         double real;
+        const struct jinja_wide *wide;
         const struct jinja_string *string;
         struct jinja_list *list;
         const struct jinja_dict *dict;

@@ -5,6 +5,7 @@
 #include "runtime/text/jinja/ast.h"
 #include "runtime/text/jinja/string.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -82,6 +83,38 @@ struct jinja_value jinja_float(double real)
     return (struct jinja_value){.kind = JINJA_FLOAT, .as.real = real};
 }
 
+bool jinja_wide_make(struct jinja_run *run, struct text digits, double nearest,
+                     struct jinja_value *out)
+{
+    struct jinja_wide *wide = jinja_alloc(run, 1, sizeof *wide);
+    if (!wide)
+        return false;
+    *wide = (struct jinja_wide){digits, nearest};
+    *out = (struct jinja_value){.kind = JINJA_WIDE, .as.wide = wide};
+    return true;
+}
+
+bool jinja_wide_signed(struct jinja_run *run, struct jinja_value wide, bool negate,
+                       struct jinja_value *out)
+{
+    struct text digits = wide.as.wide->digits;
+    *out = wide;
+    if (!negate)
+        return true;
+    if (text_is(digits, "9223372036854775808")) {
+        *out = jinja_int(INT64_MIN);
+        return true;
+    }
+    char *other = jinja_alloc(run, digits.bytes + 1, 1);
+    if (!other)
+        return false;
+    bool minus = digits.at[0] == '-';
+    other[0] = '-';
+    memcpy(other + !minus, digits.at + minus, digits.bytes - minus);
+    return jinja_wide_make(run, text_span(other, minus ? digits.bytes - 1 : digits.bytes + 1),
+                           -wide.as.wide->nearest, out);
+}
+
 struct jinja_value jinja_undefined(const char *why)
 {
     return (struct jinja_value){.kind = JINJA_UNDEFINED, .as.undefined_message = why};
@@ -101,15 +134,15 @@ const char *jinja_kind_name(struct jinja_value value)
 {
     static const char *const lists[] = {"list",        "tuple",      "range",    "dict_keys",
                                         "dict_values", "dict_items", "generator"};
-    static const char *const names[] = {"missing", "Undefined",   "NoneType", "bool",  "int",
-                                        "float",   "str",         "list",     "dict",  "Namespace",
-                                        "Macro",   "LoopContext", "function", "Cycler"};
+    static const char *const names[] = {
+        "missing", "Undefined", "NoneType",  "bool",  "int",         "int",      "float", "str",
+        "list",    "dict",      "Namespace", "Macro", "LoopContext", "function", "Cycler"};
     return value.kind == JINJA_LIST ? lists[value.flavour] : names[value.kind];
 }
 
 bool jinja_is_number(struct jinja_value value)
 {
-    return value.kind == JINJA_BOOL || value.kind == JINJA_INT || value.kind == JINJA_FLOAT;
+    return value.kind >= JINJA_BOOL && value.kind <= JINJA_FLOAT;
 }
 
 int64_t jinja_as_int(struct jinja_value number)
@@ -119,7 +152,9 @@ int64_t jinja_as_int(struct jinja_value number)
 
 double jinja_as_double(struct jinja_value number)
 {
-    return number.kind == JINJA_FLOAT ? number.as.real : (double)jinja_as_int(number);
+    return number.kind == JINJA_FLOAT  ? number.as.real
+           : number.kind == JINJA_WIDE ? number.as.wide->nearest
+                                       : (double)jinja_as_int(number);
 }
 
 bool jinja_truth(struct jinja_value value)
@@ -153,8 +188,39 @@ bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value value)
                                                  : "a value is undefined");
 }
 
+// Returns the order of two integers by their digits.
+static int digits_order(struct text a, struct text b)
+{
+    bool minus = a.at[0] == '-';
+    if (minus != (b.at[0] == '-'))
+        return minus ? -1 : 1;
+    int order = a.bytes != b.bytes ? (a.bytes > b.bytes) - (a.bytes < b.bytes) : text_order(a, b);
+    return minus ? -order : order;
+}
+
+// Returns the order of an integer beyond int64 and a number; 2: none (NaN).
+static int wide_order(const struct jinja_wide *a, struct jinja_value b)
+{
+    char digits[DBL_MAX_10_EXP + 3];
+    int sign = a->digits.at[0] == '-' ? -1 : 1;
+    if (b.kind == JINJA_WIDE)
+        return digits_order(a->digits, b.as.wide->digits);
+    double real = jinja_as_double(b);
+    if (b.kind != JINJA_FLOAT || fabs(real) < 0x1p63)
+        return sign; // beyond every int64
+    if (isnan(real) || isinf(real))
+        return isnan(real) ? 2 : real > 0 ? -1 : 1;
+    snprintf(digits, sizeof digits, "%.0f", real);
+    return digits_order(a->digits, text_of(digits));
+}
+
 static bool numbers_order(struct jinja_value a, struct jinja_value b, int *order)
 {
+    if (a.kind == JINJA_WIDE || b.kind == JINJA_WIDE) {
+        int forward = a.kind == JINJA_WIDE ? wide_order(a.as.wide, b) : wide_order(b.as.wide, a);
+        *order = a.kind == JINJA_WIDE || forward == 2 ? forward : -forward;
+        return true;
+    }
     if (a.kind != JINJA_FLOAT && b.kind != JINJA_FLOAT) {
         int64_t x = jinja_as_int(a);
         int64_t y = jinja_as_int(b);

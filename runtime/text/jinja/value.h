@@ -21,6 +21,12 @@ struct jinja_value jinja_none(void);
 struct jinja_value jinja_bool(bool boolean);
 struct jinja_value jinja_int(int64_t integer);
 struct jinja_value jinja_float(double real);
+// Creates an integer beyond int64; digits: borrowed.
+bool jinja_wide_make(struct jinja_run *run, struct text digits, double nearest,
+                     struct jinja_value *out);
+// Sets *out to an integer beyond int64, with the other sign if `negate`.
+bool jinja_wide_signed(struct jinja_run *run, struct jinja_value wide, bool negate,
+                       struct jinja_value *out);
 struct jinja_value jinja_undefined(const char *why); // why: message, not copied
 struct jinja_value jinja_of_string(const struct jinja_string *string);
 struct jinja_value jinja_of_list(struct jinja_list *list, enum jinja_flavour flavour);
@@ -30,8 +36,8 @@ const char *jinja_kind_name(struct jinja_value value);
 bool jinja_is_number(struct jinja_value value); // true also for a bool
 // Returns the truth value that Python's bool() gives.
 bool jinja_truth(struct jinja_value value);
-double jinja_as_double(struct jinja_value number);
-int64_t jinja_as_int(struct jinja_value number); // for a bool or an int
+double jinja_as_double(struct jinja_value number); // the nearest, at most DBL_MAX in size
+int64_t jinja_as_int(struct jinja_value number);   // for a bool or an int
 // Fails with the error text of an undefined value; always returns false.
 bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value value);
 

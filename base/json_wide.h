@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integers beyond int64 in jansson's values: reals that carry the digits they were written with.
+#pragma once
+
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+// Returns a real with the nearest value (at most DBL_MAX in size) that carries a copy of the
+// digits. digits: a JSON integer of at most JSON_DIGITS_MAX digits and an optional minus.
+json_t *json_wide_create(struct text digits);
+
+// Replaces in *value each string that json_wide_put_mark wrote by the integer at that place of
+// `from`, the text that was parsed. stand_in: the character of json_wide_put_mark.
+void json_wide_restore(json_t **value, uint32_t stand_in, struct text from);
+
+// Overwrites a number of `bytes` bytes, at least 19, with a string of the same length that holds
+// stand_in, a character that the text does not contain and that has four hexadecimal digits, and
+// the number's offset in the text.
+void json_wide_put_mark(char *at, size_t bytes, uint32_t stand_in, size_t offset);
