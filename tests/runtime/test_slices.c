@@ -37,6 +37,10 @@ static const struct way ways[] = {
      BPE_WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\" ?b+\"},"
               "\"behavior\":\"Isolated\"}"),
      words, 100},
+    {"a run beyond the stack of a pattern",
+     BPE_WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?:a|[^\\\\S])+\"},"
+              "\"behavior\":\"Isolated\"}"),
+     word, 1200},
     {"lower case", BPE_WITH("\"normalizer\":{\"type\":\"Lowercase\"}"), capitals, 200},
     {"replacement",
      BPE_WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"b\"},\"content\":"

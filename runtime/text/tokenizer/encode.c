@@ -4,7 +4,10 @@
 // of pieces exists.
 #include "runtime/text/tokenizer/internal.h"
 
-enum { PASSED_BYTES = 8 }; // bytes copied or scanned at the cost of parsing one byte of JSON
+enum {
+    PASSED_BYTES = 8,   // bytes copied or scanned at the cost of parsing one byte of JSON
+    STEPS_PER_BYTE = 2, // instructions of the linear matcher at that cost
+};
 
 void *encode_alloc(struct encode *e, size_t bytes)
 {
@@ -30,11 +33,18 @@ bool encode_find(struct encode *e, const struct regex *regex, struct text text, 
 {
     if (!e->regex_scratch)
         e->regex_scratch = regex_scratch_create(e->arena);
-    enum regex_found found =
-        e->regex_scratch ? regex_find(regex, e->regex_scratch, text, from, out) : REGEX_NONE;
-    e->limit_hit = e->limit_hit || found == REGEX_LIMIT;
-    if (!e->regex_scratch || e->limit_hit)
+    if (!e->regex_scratch) {
         e->status = STATUS_NO_SPACE;
+        return false;
+    }
+    uint64_t before = regex_steps(e->regex_scratch);
+    enum regex_found found = regex_find(regex, e->regex_scratch, text, from, out);
+    uint64_t steps = regex_steps(e->regex_scratch) - before;
+    e->limit_hit = e->limit_hit || found == REGEX_LIMIT;
+    if (e->limit_hit)
+        e->status = STATUS_NO_SPACE;
+    else if (steps > 0 && !encode_spend(e, steps / STEPS_PER_BYTE))
+        return false;
     return found == REGEX_FOUND;
 }
 
