@@ -93,6 +93,7 @@ def route_rows():
 
 FIELDS = {name: (name + ".c", name + "_rows")
           for name in ("decoding", "chat", "completions", "responses", "messages", "embeddings", "rerank")}
+FIELDS["infill"] = ("infill_request.c", "infill_rows")
 FIELDS["not-served"] = ("not_served.c", "rows")
 FIELDS.update((name.replace("_", "-"), ("tokens.c", name + "_rows"))
               for name in ("tokenize", "tokenize_chat", "detokenize"))

@@ -90,17 +90,21 @@ static void echoes_make(struct generation *g, const json_t *prompt)
 }
 
 // Reads the field `suffix`; an empty one is none.
-static void suffix_read(struct inputs *prompts, struct infill_marks *marks)
+static void suffix_read(struct generation *g, struct inputs *prompts, struct infill_marks *marks)
 {
-    struct fields *f = &prompts->call->fields;
+    struct fields *f = &g->call.fields;
     prompts->suffix = fields_get(f, "suffix") ? fields_string(f, "suffix") : (struct text){0};
     if (prompts->suffix.bytes == 0)
         return;
-    if (infill_find(marks, prompts->call->model->tokenizer))
-        prompts->infill = marks;
-    else
+    const struct tokenizer *tokenizer = g->call.model->tokenizer;
+    if (!infill_find(marks, tokenizer)) {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "suffix",
                     "must be absent: the vocabulary of the model has no fill-in-the-middle tokens");
+        return;
+    }
+    int32_t ends[INFILL_ENDS_MAX];
+    prompts->infill = marks;
+    decoding_add_stops(g, ends, infill_ends(marks, tokenizer, ends));
 }
 
 static void completions_read(struct generation *g)
@@ -121,7 +125,7 @@ static void completions_read(struct generation *g)
         .last = g->prompt.keep,
     };
     struct infill_marks marks;
-    suffix_read(&prompts, &marks);
+    suffix_read(g, &prompts, &marks);
     if (!f->failed)
         inputs_read(&prompts);
     if (f->failed)

@@ -4,6 +4,7 @@
 
 #include "http/api/fields.h"
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -251,6 +252,24 @@ static void stop_ids_read(struct generation *g)
         fields_token_ids(f, value, "stop_token_ids", vocab_of(g), (struct id_hints){"", ""}, ids);
     g->submit.stop_ids = ids;
     g->submit.stop_id_count = (uint32_t)count;
+}
+
+void decoding_add_stops(struct generation *g, const int32_t *ids, uint32_t count)
+{
+    struct fields *f = &g->call.fields;
+    uint32_t given = g->submit.stop_id_count;
+    count = smaller(count, REQUEST_STOP_IDS_MAX - given);
+    int32_t *all = arena_alloc(f->arena, (given + count + 1) * sizeof *all);
+    if (!all) {
+        fields_fail(f, HTTP_TOO_LARGE, "stop_token_ids", "is too large");
+        return;
+    }
+    for (uint32_t i = 0; i < given; i++)
+        all[i] = g->submit.stop_ids[i];
+    for (uint32_t i = 0; i < count; i++)
+        all[given + i] = ids[i];
+    g->submit.stop_ids = all;
+    g->submit.stop_id_count = given + count;
 }
 
 static void end_read(struct generation *g, uint32_t tokens_max)

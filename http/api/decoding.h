@@ -18,6 +18,8 @@ void decoding_read_stops(struct generation *g, const char *name, bool string_all
 // context window. Responses uses both as well.
 extern const struct field_rules decoding_rules;
 void decoding_read(struct generation *g, uint32_t tokens_max);
+// Afterwards: adds token ids that end the answer to those of the request, as many as fit.
+void decoding_add_stops(struct generation *g, const int32_t *ids, uint32_t count);
 
 // Which tokens may be sampled: allowed_token_ids and bad_words. Runs in on_prepare of chat
 // completions, completions and Responses; sets g->submit.rules, which generation.c frees.

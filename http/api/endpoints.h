@@ -8,6 +8,7 @@
 
 extern const struct route chat_routes[];
 extern const struct route completions_routes[];
+extern const struct route infill_routes[];
 extern const struct route responses_routes[];
 extern const struct route messages_routes[]; // with count_tokens and the aliases under /v1/v1
 extern const struct route embeddings_routes[];

@@ -4,11 +4,12 @@
 
 #include "runtime/text/tokenizer.h"
 
-enum { INFILL_MARKS_MAX = 3 };
+enum { INFILL_MARKS_MAX = 3, INFILL_ENDS_MAX = 16 };
 
 struct infill_marks {
     int32_t prefix, suffix;
-    int32_t middle; // -1: none, the suffix comes before the prefix (Codestral)
+    int32_t middle;     // -1: none, the suffix comes before the prefix (Codestral)
+    int32_t repo, file; // before the name of a repository and of a file; -1: none
 };
 
 // Finds the marks of the vocabulary. Returns false if the model has none.
@@ -20,6 +21,11 @@ struct infill_text {
     const int32_t *suffix; // [suffix_count]
     uint32_t before, own, suffix_count;
 };
+
+// Writes the ids that end the text in the middle: all marks, and the tokens for the end of a text
+// that the model's end ids may lack. Returns their number, at most INFILL_ENDS_MAX.
+uint32_t infill_ends(const struct infill_marks *marks, const struct tokenizer *tokenizer,
+                     int32_t out[INFILL_ENDS_MAX]);
 
 // Writes the prompt, at most before + own + suffix_count + INFILL_MARKS_MAX tokens. Returns their
 // number.

@@ -48,7 +48,7 @@ CHECKS = schemathesis.checks.CHECKS.get_by_names([
 
 @harness.once
 def demo():
-    """The demo models, two of each kind, so that 'model' is required; each byte has a token, so any grammar can be followed."""
+    """The demo models, two of each kind, so that 'model' must be there; each byte has a token, so any grammar can be followed."""
     chat, embed, rerank = (harness.MODELS / f"weft-demo-{kind}" for kind in ("chat", "embed", "rerank"))
     return harness.start(f"chat={chat}", f"plain={chat},chat-template={harness.CHATML}", f"embed={embed}", f"rerank={rerank}",
                          f"embed2={embed}", f"rerank2={rerank}")
@@ -129,7 +129,7 @@ def steered(case, sound):
         return
     path = case.operation.path
     ids = next((ids for word, ids in MODELS.items() if word in path), GENERATORS)
-    if choice % 11 and (isinstance(case.body.get("model"), str) or (sound and "tokenize" in path)):
+    if choice % 11 and (isinstance(case.body.get("model"), str) or sound):
         case.body["model"] = ids[choice % len(ids)]
     if sound and choice % 3 == 0:
         case.body["stream"] = True

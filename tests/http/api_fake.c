@@ -66,6 +66,11 @@ void fake_dialect(const char *name, const char *reasoning)
     fake_dialect_special(name, reasoning, NULL);
 }
 
+void fake_infill(bool middle, bool files)
+{
+    tokenizer.infill = 1 | (unsigned)middle << 1 | (unsigned)files << 2;
+}
+
 void fake_decodes_none(void)
 {
     tokenizer.decodes_none = true;
@@ -304,8 +309,8 @@ static void scratch_end(void)
 static const struct route *route_find(const char *path)
 {
     static const struct route *const tables[] = {
-        chat_routes,       completions_routes, responses_routes, messages_routes,
-        embeddings_routes, rerank_routes,      tokens_routes,    models_routes};
+        chat_routes,       completions_routes, infill_routes, responses_routes, messages_routes,
+        embeddings_routes, rerank_routes,      tokens_routes, models_routes};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct route *row = tables[t]; row->path; row++)
             if (strcmp(row->path, path) == 0)

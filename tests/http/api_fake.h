@@ -22,6 +22,13 @@ enum {
     FAKE_MARK = 259,
     FAKE_SPAN = 316,  // "b<tool": text followed by a possible start of a call
     FAKE_SPACE = 317, // " ", or nothing at either end of a text
+    // Fill-in-the-middle marks: repository, prefix, suffix, middle, file. fake_prompt writes them
+    // as "`", "{", "|", "}" and "~".
+    FAKE_REPO = 352,
+    FAKE_PREFIX = 379,
+    FAKE_SUFFIX = 380,
+    FAKE_MIDDLE = 381,
+    FAKE_FILE = 382,
     FAKE_VOCAB = 2000
 };
 
@@ -93,6 +100,7 @@ struct chat_template {
 struct tokenizer {
     const char *mark; // text of FAKE_MARK, or NULL
     bool decodes_none;
+    unsigned infill; // bits of fake_infill: 1 marks, 2 middle, 4 files
 };
 
 extern struct chat_template fake_chat;
@@ -103,6 +111,9 @@ void fake_special_in_text(void); // accepts special tokens in inputs, until fake
 // Sets the model's dialect and its reasoning parser until fake_end. If special is NULL, no marker
 // is a special token; otherwise FAKE_MARK has this text and is special.
 void fake_dialect(const char *name, const char *reasoning);
+// Gives the vocabulary fill-in-the-middle marks, until fake_end. middle: Qwen's, with a mark for
+// the middle, else Codestral's; files: also those of repositories and files.
+void fake_infill(bool middle, bool files);
 void fake_decodes_none(void);  // makes decoding fail: its pattern takes too long; until fake_end
 void fake_generic_calls(void); // its template has no tools, until fake_end
 void fake_one_call(void);      // makes the template refuse messages with two calls

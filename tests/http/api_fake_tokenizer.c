@@ -120,7 +120,17 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
 
 int32_t tokenizer_token(const struct tokenizer *t, struct text content)
 {
-    (void)t, (void)content;
+    static const struct {
+        const char *text;
+        int32_t id;
+    } marks[] = {{"<|fim_prefix|>", FAKE_PREFIX}, {"<|fim_suffix|>", FAKE_SUFFIX},
+                 {"<|fim_middle|>", FAKE_MIDDLE}, {"[PREFIX]", FAKE_PREFIX},
+                 {"[SUFFIX]", FAKE_SUFFIX},       {"<|repo_name|>", FAKE_REPO},
+                 {"<|file_sep|>", FAKE_FILE}};
+    for (size_t i = 0; t->infill && i < sizeof marks / sizeof *marks; i++)
+        if (text_is(content, marks[i].text) &&
+            (i < 5 ? (i < 3) == ((t->infill & 2) != 0) : (t->infill & 4) != 0))
+            return marks[i].id;
     return -1;
 }
 

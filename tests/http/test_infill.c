@@ -59,15 +59,53 @@ static void test_both_orders(void **state)
     static const int32_t with_middle[] = {1, 10, 5, 6, 11, 7, 8, 12};
     static const int32_t suffix_first[] = {1, 11, 7, 8, 10, 5, 6};
     int32_t out[8];
-    assert_int_equal(infill_join(&(struct infill_marks){10, 11, 12}, &text, out), 8);
+    assert_int_equal(infill_join(&(struct infill_marks){10, 11, 12, -1, -1}, &text, out), 8);
     assert_memory_equal(out, with_middle, sizeof with_middle);
-    assert_int_equal(infill_join(&(struct infill_marks){10, 11, -1}, &text, out), 7);
+    assert_int_equal(infill_join(&(struct infill_marks){10, 11, -1, -1, -1}, &text, out), 7);
     assert_memory_equal(out, suffix_first, sizeof suffix_first);
+}
+
+// Names of repositories and files have marks in some vocabularies; all marks end a text.
+static void test_marks_of_files_and_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second;
+        int32_t repo, file;
+    } cases[] = {
+        {"<|repo_name|>", "<|file_sep|>", 13, 14},
+        {"<repo_name>", "<file_sep>", 13, 14},
+        {"<reponame>", "<|endoftext|>", 13, -1},
+        {"<|file_separator|>", "<|fim_pad|>", -1, 13},
+        {"<a>", "<b>", -1, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[512];
+        struct tokenizer *t = NULL;
+        struct error err;
+        struct infill_marks marks;
+        int32_t ends[INFILL_ENDS_MAX];
+        snprintf(
+            json, sizeof json,
+            "{\"added_tokens\":[{\"id\":10,\"content\":\"<|fim_prefix|>\"},{\"id\":11,\"content\":"
+            "\"<|fim_suffix|>\"},{\"id\":12,\"content\":\"<|fim_middle|>\"},{\"id\":13,\"content\":"
+            "\"%s\"},{\"id\":14,\"content\":\"%s\"}],\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}"
+            "}",
+            cases[i].first, cases[i].second);
+        assert_int_equal(tokenizer_open_memory(&t, text_of(json), text_span(NULL, 0), &err),
+                         STATUS_OK);
+        assert_true(infill_find(&marks, t));
+        assert_int_equal(marks.repo, cases[i].repo);
+        assert_int_equal(marks.file, cases[i].file);
+        assert_int_equal(infill_ends(&marks, t, ends), i < 4 ? 5 : 3);
+        tokenizer_close(t);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks_are_found),
+                                       cmocka_unit_test(test_marks_of_files_and_ends),
                                        cmocka_unit_test(test_both_orders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
