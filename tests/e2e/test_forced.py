@@ -312,7 +312,7 @@ def test_a_named_tool_is_called_once():
     """A model that writes nonsense may write many calls; a named choice is one, also if several may be parallel."""
     tool = {"type": "function", "name": "get_time", "parameters": {"type": "object", "properties": {}}}
     body = {"model": "hermes", "input": user("Time?"), "max_output_tokens": 300, "parallel_tool_calls": True,
-            "temperature": 1.5, "tools": [tool], "tool_choice": {"type": "function", "name": "get_time"}}
+            "temperature": 1.5, "tools": [tool], "tool_choice": {"type": "function", "name": "get_time"}, **extra_of("hermes")}
     for seed in range(4):
         calls = ask("hermes", seed, tool_choice={"type": "function", "function": {"name": "get_time"}},
                     parallel_tool_calls=True).choices[0].message.tool_calls
