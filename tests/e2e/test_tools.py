@@ -2,6 +2,7 @@
 """Tools and reasoning through the official client: a model that always calls (caller_model.py)."""
 
 import json
+import re
 import tempfile
 
 import openai
@@ -84,6 +85,24 @@ def test_two_rounds():
     choice = ask(messages=messages).choices[0]
     assert choice.message.content == "It rains at noon." and choice.finish_reason == "stop"
     assert choice.message.tool_calls is None
+
+
+def test_a_custom_tool():
+    more = {"tools": [{"type": "custom", "custom": {"name": "pick", "format": {
+        "type": "grammar", "grammar": {"syntax": "regex", "definition": "(ab|cd){2}"}}}}],
+        "tool_choice": {"type": "custom", "custom": {"name": "pick"}}}
+    message = ask(**more).choices[0].message
+    call = message.tool_calls[0]
+    assert call.type == "custom" and call.custom.name == "pick"
+    assert re.fullmatch("(ab|cd){2}", call.custom.input)
+    streamed = ""
+    for chunk in ask(stream=True, **more):
+        for delta in chunk.choices[0].delta.tool_calls or []:
+            streamed += delta.custom["input"]
+    assert streamed == call.custom.input
+    more["tool_choice"] = "none"
+    answer = ask(messages=user("a") + [message.to_dict(), {"role": "tool", "tool_call_id": call.id, "content": "ok"}], **more)
+    assert answer.choices[0].message.content == "It rains at noon."
 
 
 def test_09_the_model_may_not_call():
