@@ -240,12 +240,14 @@ static bool budget_apply(struct mask_worker *w, struct sequence_matcher *m, uint
 static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
 {
     const struct token_budget *budget = token_rules_budget(m->rules);
-    int32_t banned = budget ? token_budget_banned(budget, &m->budget_at) : MASK_NO_TOKEN;
+    struct token_budget_ban banned = {.skip = ""};
     if (budget_apply(w, m, words))
         return;
     memcpy(w->spare, words, w->words * sizeof *words);
-    if (banned != MASK_NO_TOKEN)
-        words[banned / 32] &= ~(1u << banned % 32);
+    if (budget)
+        banned = token_budget_banned(budget, &m->budget_at);
+    if (banned.rest.bytes > 0)
+        vocabulary_forbid(w->vocabulary, banned.rest, banned.skip, words);
     if (token_rules_apply(m->rules, m->rules_at, words))
         return;
     if (m->of)

@@ -239,6 +239,7 @@ void tools_constrain(struct generation *g)
                                   .parallel = !g->options.one_call,
                                   .reasoning = g->options.reply.reasoning,
                                   .no_reasoning = thinking_is_off(g),
+                                  .reasoning_once = g->thinking.budget.limited,
                                   .start = start_of(g)};
     if (has_text_grammar)
         calls.content = g->structured.source;

@@ -217,16 +217,13 @@ static void bytes_read(const struct token_budget *b, struct token_budget_place *
 void token_budget_make(struct token_budget *b, const struct token_budget_args *args)
 {
     uint32_t parts = 0;
-    *b = (struct token_budget){.tokens_max = args->tokens_max,
-                               .mark_count = args->mark_count,
-                               .reopen = args->reopen ? *args->reopen : -1,
-                               .reopen_at = args->reopen_at,
-                               .calls = args->calls};
+    *b = (struct token_budget){
+        .tokens_max = args->tokens_max, .mark_count = args->mark_count, .calls = args->calls};
     check(args->mark_count <= TOKEN_BUDGET_MARKS_MAX, "%u marks", args->mark_count);
     for (uint32_t i = args->mark_count; i-- > 0;) {
         bytes_make(&b->marks[i], args->marks[i].text, args->marks[i].role);
         if (args->marks[i].role == BUDGET_OPEN)
-            b->reopen_mark = (uint8_t)i;
+            b->open_mark = (uint8_t)i;
         parts += args->marks[i].role > BUDGET_FIRST;
     }
     check(parts <= TOKEN_BUDGET_PARTS_MAX, "%u marks of parts", parts);
@@ -256,10 +253,19 @@ int32_t token_budget_forced(const struct token_budget *b, const struct token_bud
     return b->forced[at->matched];
 }
 
-int32_t token_budget_banned(const struct token_budget *b, const struct token_budget_place *at)
+struct token_budget_ban token_budget_banned(const struct token_budget *b,
+                                            const struct token_budget_place *at)
 {
+    const struct token_budget_bytes *open = &b->marks[b->open_mark];
     bool spent = at->closed && at->tokens >= b->tokens_max;
     // The partial match is of that mark.
-    bool begun = at->matched == 0 || (at->alive >> b->reopen_mark & 1);
-    return spent && at->head && begun && at->matched == b->reopen_at ? b->reopen : -1;
+    bool begun = at->matched == 0 || (at->alive >> b->open_mark & 1);
+    if (!spent || !at->head || !begun)
+        return (struct token_budget_ban){.skip = ""};
+    bool lists = at->between && b->calls.again; // what byte_head skips
+    return (struct token_budget_ban){
+        .rest = text_span((const char *)open->bytes + at->matched, open->count - at->matched),
+        .skip = at->matched > 0 ? ""
+                : lists         ? " \n\t\r,;]}"
+                                : " \n\t\r"};
 }

@@ -54,10 +54,6 @@ struct token_budget_args {
     // [close.bytes] forced[i] is the token to force after the first i bytes of the close; -1: no
     // token continues from there. forced[0] is never -1.
     const int32_t *forced;
-    // Token that completes the first BUDGET_OPEN mark after reopen_at bytes of it. It is banned
-    // once reasoning was closed and the budget is spent. NULL: none.
-    const int32_t *reopen;
-    uint8_t reopen_at;
     struct text before; // text that the answer continues, not counted against the budget
     bool inside;        // true if the answer begins inside of reasoning
     bool called;        // true if the answer begins inside of a call
@@ -94,8 +90,7 @@ struct token_budget { // a plain value, immutable after token_budget_make
     uint32_t tokens_max, mark_count;
     struct token_budget_bytes marks[TOKEN_BUDGET_MARKS_MAX], close;
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
-    int32_t reopen; // see token_budget_args; -1: none
-    uint8_t reopen_at, reopen_mark;
+    uint8_t open_mark; // index of the first BUDGET_OPEN mark
     struct token_budget_calls calls;
     struct token_budget_place start;
 };
@@ -114,6 +109,13 @@ void token_budget_next(const struct token_budget *b, struct token_budget_place *
 // Returns the only token that may follow, or -1 for any. Forces nothing inside of a character,
 // which may take up to TOKEN_BUDGET_LATE tokens more.
 int32_t token_budget_forced(const struct token_budget *b, const struct token_budget_place *at);
-// Returns a token that must not follow, or -1: one that would open reasoning although the budget is
-// spent. Otherwise an answer could open and close reasoning until its end.
-int32_t token_budget_banned(const struct token_budget *b, const struct token_budget_place *at);
+// Tokens that would open reasoning again although the budget is spent. They must not follow:
+// otherwise an answer could open and close reasoning until its end.
+struct token_budget_ban {
+    // The part of the mark that opens reasoning which the answer lacks: a token that begins with it
+    // is banned. 0 bytes: none is.
+    struct text rest;
+    const char *skip; // set of characters that may precede `rest` in such a token
+};
+struct token_budget_ban token_budget_banned(const struct token_budget *b,
+                                            const struct token_budget_place *at);

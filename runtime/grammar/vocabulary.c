@@ -379,3 +379,53 @@ bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words)
             return false;
     return true;
 }
+
+struct forbidding {
+    const struct token_trie *trie;
+    const char *skip;
+    uint32_t *words;
+};
+
+// Returns the bytes of `rest` that the node leaves, and clears *skips where `rest` begins. *off:
+// set if the node has other bytes.
+static struct text node_match(const struct forbidding *f, const struct trie_node *node,
+                              struct text rest, bool *skips, bool *off)
+{
+    for (uint32_t i = 0; i < node->count && rest.bytes > 0; i++) {
+        uint8_t byte = f->trie->bytes[node->text + i];
+        if (byte == (uint8_t)rest.at[0]) {
+            rest = text_span(rest.at + 1, rest.bytes - 1);
+            *skips = false;
+        } else if (!*skips || byte == 0 || !strchr(f->skip, byte)) {
+            *off = true;
+            return rest;
+        }
+    }
+    return rest;
+}
+
+static void node_forbid(const struct forbidding *f, uint32_t at, struct text rest, bool skips)
+{
+    const struct trie_node *nodes = f->trie->nodes, *node = &nodes[at];
+    bool off = false;
+    rest = node_match(f, node, rest, &skips, &off);
+    if (off)
+        return;
+    if (rest.bytes > 0) {
+        for (uint32_t child = at + 1; child < node->end; child = nodes[child].end)
+            node_forbid(f, child, rest, skips);
+        return;
+    }
+    for (uint32_t i = node->first; i < nodes[node->end].first; i++)
+        f->words[f->trie->ids[i] / 32] &= ~(1u << f->trie->ids[i] % 32);
+}
+
+void vocabulary_forbid(const struct vocabulary *v, struct text begin, const char *skip,
+                       uint32_t *words)
+{
+    for (int k = 0; k < TOKEN_KINDS; k++) {
+        struct forbidding f = {&v->tries[k], skip, words};
+        for (uint32_t at = 0; at < f.trie->count; at = f.trie->nodes[at].end)
+            node_forbid(&f, at, begin, true);
+    }
+}

@@ -58,6 +58,10 @@ bool vocabulary_is_end(const struct vocabulary *v, int32_t token);
 const uint32_t *vocabulary_alphabet(const struct vocabulary *v, bool specials);
 // Returns true if the mask row allows every token with bytes and every end id.
 bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words);
+// Clears the bits of all tokens whose bytes begin with `begin` (at least one byte), also after any
+// number of the characters of `skip`, none of which begins `begin`.
+void vocabulary_forbid(const struct vocabulary *v, struct text begin, const char *skip,
+                       uint32_t *words);
 // Returns true if a mask row of `count` words allows no token.
 static inline bool mask_is_empty(const uint32_t *words, uint32_t count)
 {

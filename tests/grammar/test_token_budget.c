@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/grammar/token_budget.h"
+#include "runtime/grammar/vocabulary.h"
 
 #include <string.h>
 
@@ -191,35 +192,78 @@ static void test_reasoning_after_calls(void **state)
             fail_msg("%s", rows[i].answer);
 }
 
-static int32_t banned(const struct token_budget *b, const char *answer)
+static struct text banned(const struct token_budget *b, const char *answer)
 {
     struct token_budget_place at = after(b, answer);
-    return token_budget_banned(b, &at);
+    return token_budget_banned(b, &at).rest;
 }
 
-// After the budget is spent, the token that would open reasoning is banned, because the close would
-// be forced immediately.
+// After the budget is spent, the rest of the mark that would open reasoning is banned, because the
+// close would be forced immediately.
 static void test_spent_budget_bans_reopening(void **state)
 {
     (void)state;
-    static const int32_t reopen = 7;
     struct token_budget b;
     make(&b, "", false);
-    assert_int_equal(banned(&b, "<t>abcd</t>"), -1); // no such token is configured
-    b.reopen = reopen;
-    assert_int_equal(banned(&b, ""), -1);
-    assert_int_equal(banned(&b, "<t></t>"), 7); // the four tokens of the close spend the budget
-    assert_int_equal(banned(&b, "<t>abcd</t> \n"), 7);
-    assert_int_equal(banned(&b, "<t>abcd</t>a"), -1);
-    assert_int_equal(banned(&b, "<t>abcd</t>a@@"), 7);
-    b.reopen_at = 2; // the token is only the last byte of <t>
-    assert_int_equal(banned(&b, "<t>abcd</t>"), -1);
-    assert_int_equal(banned(&b, "<t>abcd</t><t"), 7);
-    assert_int_equal(banned(&b, "<t>abcd</t>[y"), -1); // two bytes of another mark
+    assert_true(text_is(banned(&b, ""), ""));
+    assert_true(text_is(banned(&b, "<t></t>"), "<t>")); // four tokens of the close spend the budget
+    assert_true(text_is(banned(&b, "<t>abcd</t> \n"), "<t>"));
+    assert_true(text_is(banned(&b, "<t>abcd</t>a"), ""));
+    assert_true(text_is(banned(&b, "<t>abcd</t>a@@"), "<t>"));
+    assert_true(text_is(banned(&b, "<t>abcd</t><t"), ">"));
+    assert_true(text_is(banned(&b, "<t>abcd</t>[y"), ""));  // two bytes of another mark
+    assert_true(text_is(banned(&b, "<t>abcd</t><"), "t>")); // also the beginning of another mark
+    struct token_budget_place at = after(&b, "<t>abcd</t>");
+    assert_string_equal(token_budget_banned(&b, &at).skip, " \n\t\r");
+    at = after(&b, "<t>abcd</t><");
+    assert_string_equal(token_budget_banned(&b, &at).skip, "");
     make(&b, "", true);
     b.tokens_max = 40;
-    b.reopen = reopen;
-    assert_int_equal(banned(&b, "abcd</t>"), -1);
+    assert_true(text_is(banned(&b, "abcd</t>"), ""));
+}
+
+static const char *skipped(const char *token, const char *skip)
+{
+    while (*token && strchr(skip, *token))
+        token++;
+    return token;
+}
+
+// Compares the tokens that vocabulary_forbid clears with those that a search of all texts finds.
+static void test_tokens_that_begin_with_a_text_are_forbidden(void **state)
+{
+    enum { WORDS = 400, BYTES = 7 };
+    static const char letters[] = "<t> =";
+    char store[WORDS][BYTES];
+    struct text tokens[WORDS];
+    uint64_t seed = 3;
+    uint32_t cleared = 0;
+    (void)state;
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint32_t bytes = 0;
+        do {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            store[i][bytes++] = letters[(seed >> 33) % 5];
+        } while (bytes + 1 < BYTES && (seed >> 40) % 4 != 0);
+        store[i][bytes] = 0;
+        tokens[i] = text_of(store[i]);
+    }
+    struct vocabulary_args args = {.vocab = WORDS, .tokens = tokens, .count = WORDS};
+    struct vocabulary *v = vocabulary_create(&args);
+    static const char *const texts[][2] = {{"<t>", " "}, {"t>", ""}, {">", ""}, {"<t>", " ="}};
+    for (size_t row = 0; row < 4; row++) {
+        uint32_t words[(WORDS + 31) / 32];
+        size_t bytes = strlen(texts[row][0]);
+        memset(words, 0xFF, sizeof words);
+        vocabulary_forbid(v, text_of(texts[row][0]), texts[row][1], words);
+        for (uint32_t i = 0; i < WORDS; i++) {
+            bool gone = strncmp(skipped(store[i], texts[row][1]), texts[row][0], bytes) == 0;
+            assert_int_equal(words[i / 32] >> i % 32 & 1, !gone);
+            cleared += gone;
+        }
+    }
+    assert_true(cleared > 50);
+    vocabulary_unref(v);
 }
 
 int main(void)
@@ -231,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_tokens_of_many_bytes_or_none),
         cmocka_unit_test(test_reasoning_after_calls),
         cmocka_unit_test(test_spent_budget_bans_reopening),
+        cmocka_unit_test(test_tokens_that_begin_with_a_text_are_forbidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,12 +288,101 @@ static void test_a_special_close_is_one_token(void **state)
     tokenizer_close(t);
 }
 
+enum { LETTERS = 128, PARTS = 400, STEPS = 30 };
+
+// A vocabulary of ASCII characters and of parts of a mark with other characters around them.
+struct parts {
+    char letters[LETTERS], store[PARTS][TOKEN_BUDGET_BYTES_MAX + 4];
+    struct text tokens[LETTERS + PARTS];
+    struct vocabulary *v;
+};
+
+static void parts_open(struct parts *p, const char *mark)
+{
+    static const char *const around[] = {"", "", "", " ", "=", "\n", "<", "x"};
+    unsigned bytes = (unsigned)strlen(mark);
+    for (unsigned i = 0; i < LETTERS; i++) {
+        p->letters[i] = (char)i;
+        p->tokens[i] = text_span(&p->letters[i], i >= ' ' || i == '\n');
+    }
+    for (unsigned i = 0; i < PARTS; i++) {
+        unsigned from = below(2) * below(bytes);
+        unsigned count = below(2) ? bytes - from : 1 + below(bytes - from);
+        snprintf(p->store[i], sizeof p->store[0], "%s%.*s%s", around[below(8)], (int)count,
+                 mark + from, around[below(8)]);
+        p->tokens[LETTERS + i] = text_of(p->store[i]);
+    }
+    struct vocabulary_args args = {
+        .vocab = LETTERS + PARTS, .tokens = p->tokens, .count = LETTERS + PARTS};
+    p->v = vocabulary_create(&args);
+}
+
+// Ends the reasoning, then draws random tokens that are not banned. Returns the number of tokens
+// that were banned.
+static uint32_t spent_walk(const struct dialect *d, const struct token_budget *budget,
+                           const struct parts *p)
+{
+    uint32_t words[(LETTERS + PARTS + 31) / 32], count, banned = 0;
+    struct reply_args args = {.dialect = d, .start = DIALECT_START_REASONING, .reasoning = true};
+    struct reply *r = reply_create(&args);
+    struct token_budget_place place = token_budget_start(budget);
+    struct text piece = text_of(d->reasoning->syntax.close);
+    for (unsigned step = 0; step < STEPS; step++) {
+        token_budget_next(budget, &place, piece);
+        reply_feed(r, piece, false, &count);
+        if (place.inside || reply_in_reasoning(r))
+            fail_msg("%s opens again with %.*s", dialect_reasoning_name(d), (int)piece.bytes,
+                     piece.at);
+        struct token_budget_ban ban = token_budget_banned(budget, &place);
+        memset(words, 0xFF, sizeof words);
+        if (ban.rest.bytes > 0)
+            vocabulary_forbid(p->v, ban.rest, ban.skip, words);
+        for (uint32_t id;;) {
+            id = below(8) ? LETTERS + below(PARTS) : below(LETTERS);
+            piece = p->tokens[id];
+            if (piece.bytes > 0 && (words[id / 32] >> id % 32 & 1))
+                break;
+            banned += piece.bytes > 0;
+        }
+    }
+    reply_destroy(r);
+    return banned;
+}
+
+// No token opens reasoning again once the budget is spent, however the tokenizer spells the mark.
+static void test_no_token_opens_reasoning_after_the_budget(void **state)
+{
+    static struct parts parts;
+    struct tokenizer *t = tokenizer_of(NULL, false);
+    (void)state;
+    for (uint32_t k = 0; k < dialect_reasoning_count; k++) {
+        struct dialect d;
+        struct token_budget budget;
+        struct dialect_closing closing;
+        struct dialect_budget_args args = {.closing = &closing, .start = DIALECT_START_REASONING};
+        uint32_t banned = 0;
+        arena_reset(arena);
+        dialect_named(&d, "hermes", dialect_reasoning_row_name(k), t);
+        if (!dialect_closing_make(&closing, &d, t, 0, arena))
+            continue;
+        assert_true(dialect_budget(&d, &args, &budget));
+        parts_open(&parts, d.reasoning->syntax.open);
+        for (unsigned round = 0; round < ROUNDS; round++)
+            banned += spent_walk(&d, &budget, &parts);
+        vocabulary_unref(parts.v);
+        if (banned < 5)
+            fail_msg("%s: %u tokens were banned", dialect_reasoning_name(&d), banned);
+    }
+    tokenizer_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budget_agrees_with_the_reader),
         cmocka_unit_test(test_forced_tokens_spell_the_close),
         cmocka_unit_test(test_a_special_close_is_one_token),
+        cmocka_unit_test(test_no_token_opens_reasoning_after_the_budget),
     };
     arena = arena_create(0, 16u << 20);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -523,6 +523,45 @@ static void test_ambiguous_text_grammars_are_refused(void **state)
     assert_int_equal(form_refused("hermes", "\n?x", &err), STATUS_OK);
 }
 
+// After reasoning that occurs once, only the text or calls may follow; without the flag reasoning
+// may begin again.
+static void reasoned_once(const struct subject *s, uint64_t *seed)
+{
+    struct dialect_reasoning_syntax marks = dialect_reasoning_syntax(&s->d);
+    json_t *tools = parsed("[{\"name\":\"f\"}]");
+    (void)seed;
+    for (int once = 0; once < 2; once++) {
+        struct dialect_grammar_args args = {.dialect = &s->d,
+                                            .tools = tools,
+                                            .parallel = true,
+                                            .reasoning = true,
+                                            .reasoning_once = once != 0,
+                                            .has_text_grammar = true,
+                                            .start = DIALECT_START_REASONING};
+        struct mask_cache *c = subject_cache(s, &args);
+        struct matcher m;
+        for (int what = 0; what < 3; what++) {
+            const char *const texts[] = {"12", subject_opening(s), marks.open};
+            struct written w = {0};
+            matcher_init(&m, c);
+            assert_true(subject_write(s, &m, marks.close, &w));
+            bool good = subject_write(s, &m, texts[what], &w);
+            if (good != (what < 2 || !once))
+                fail_msg("%s, once %d: %s is %d", dialect_name(&s->d), once, texts[what], good);
+            matcher_end(&m);
+            written_free(&w);
+        }
+        mask_cache_destroy(c);
+    }
+    json_decref(tools);
+}
+
+static void test_reasoning_that_occurs_once(void **state)
+{
+    (void)state;
+    subject_each(reasoned_once);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_text_with_a_grammar_is_unchanged),
         cmocka_unit_test(test_other_objects_are_text),
         cmocka_unit_test(test_ambiguous_text_grammars_are_refused),
+        cmocka_unit_test(test_reasoning_that_occurs_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

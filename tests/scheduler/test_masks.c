@@ -299,7 +299,6 @@ static struct token_rules *limited_by(uint32_t vocab, uint32_t tokens, const cha
 {
     static const int32_t allowed[] = {1, 2, 3, 4, 40, 41};
     static const struct token_budget_mark open = {{"b", 1}, BUDGET_OPEN};
-    static const int32_t reopen = 'b' - 'a';
     int32_t forced[] = {close[0] - 'a', close[1] - 'a'};
     struct token_rules_args args = {vocab, allowed, 6, NULL, NULL, 0};
     struct token_rules *r = token_rules_create(&args);
@@ -307,7 +306,6 @@ static struct token_rules *limited_by(uint32_t vocab, uint32_t tokens, const cha
     token_budget_make(&budget, &(struct token_budget_args){.tokens_max = tokens,
                                                            .marks = &open,
                                                            .mark_count = 1,
-                                                           .reopen = &reopen,
                                                            .close = text_span(close, 2),
                                                            .forced = forced,
                                                            .inside = true});

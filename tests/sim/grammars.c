@@ -191,6 +191,41 @@ static int32_t budget_inside(const struct sim *sim, const struct client *c, uint
     return (int32_t)most;
 }
 
+// If reasoning was closed and only a part of the opening mark, or nothing, follows its last close,
+// returns the length of that part; otherwise -1.
+static int32_t budget_reopens(const struct sim *sim, const struct client *c, uint32_t choice)
+{
+    char answer[SIM_OUTPUTS_MAX * (TOKEN_BYTES + 4)];
+    size_t bytes = 0, at = 0;
+    for (uint32_t i = 0; i < c->outputs[choice]; i++) {
+        struct text own = vocabulary_text(sim->options.vocabulary, c->history[choice][i]);
+        memcpy(answer + bytes, own.at, own.bytes);
+        bytes += own.bytes;
+    }
+    while (begins(text_span(answer + at, bytes - at), c->open)) {
+        const char *from = answer + at + c->open.bytes;
+        const char *end =
+            memmem(from, bytes - (size_t)(from - answer), c->close.at, c->close.bytes);
+        if (!end)
+            return -1;
+        at = (size_t)(end - answer) + c->close.bytes;
+    }
+    size_t rest = bytes - at;
+    return at > 0 && rest < c->open.bytes && memcmp(answer + at, c->open.at, rest) == 0
+               ? (int32_t)rest
+               : -1;
+}
+
+static bool budget_bans(const struct sim *sim, const struct client *c, uint32_t choice,
+                        uint32_t token)
+{
+    struct text own = vocabulary_token(sim->options.vocabulary, (int32_t)token);
+    if (!c->budget || c->open.bytes == 0 || c->spent[choice] < c->budget_tokens)
+        return false;
+    int32_t part = budget_reopens(sim, c, choice);
+    return part >= 0 && begins(own, text_span(c->open.at + part, c->open.bytes - (size_t)part));
+}
+
 int32_t budget_only(const struct sim *sim, const struct client *c, uint32_t choice)
 {
     if (!c->args.rules || !c->budget || c->spent[choice] < c->budget_tokens)
@@ -231,7 +266,8 @@ bool rules_leave(const struct sim *sim, const struct client *c, uint32_t choice,
     uint32_t left[SIM_MASK_WORDS] = {0}, anywhere[SIM_MASK_WORDS] = {0}, any = 0;
     for (uint32_t i = 0; i < sim->fake.facts.vocab; i++) {
         uint32_t bit = 1u << i % 32;
-        if ((mask[i / 32] & bit) && rules_allow(c, choice, i, false))
+        if ((mask[i / 32] & bit) && rules_allow(c, choice, i, false) &&
+            !budget_bans(sim, c, choice, i))
             left[i / 32] |= bit;
         if (rules_allow(c, choice, i, true))
             anywhere[i / 32] |= bit;

@@ -59,29 +59,25 @@ static size_t token_covers(const struct writing *w, size_t at, int32_t token)
 }
 
 // Tokenizes the rest of the literal, which begins at byte `at` of the mark, and stores each token
-// at the byte where it begins unless there is one already. Returns the byte at which the last token
-// begins; -1: the model cannot write the rest completely.
-static int64_t rest_write(const struct writing *w, const char *rest, size_t at, int32_t *tokens)
+// at the byte where it begins unless there is one already. Stops where the model lacks a token.
+static void rest_write(const struct writing *w, const char *rest, size_t at, int32_t *tokens)
 {
     int32_t ids[TOKEN_BUDGET_BYTES_MAX + 8];
     uint32_t count = 0;
-    int64_t last = -1;
     struct error err;
     struct encode_args encode = {
         .text = text_of(rest), .flags = ENCODE_ADDED_TOKENS, .arena = w->arena};
     if (tokenizer_encode(w->tokenizer, &encode, ids, sizeof ids / sizeof *ids, &count, &err) !=
         STATUS_OK)
-        return -1;
+        return;
     for (uint32_t i = 0; i < count && at < w->mark.bytes; i++) {
         size_t bytes = token_covers(w, at, ids[i]);
         if (bytes == 0 || (w->vocab != 0 && (uint32_t)ids[i] >= w->vocab))
-            return -1;
+            return;
         if (tokens[at] < 0)
             tokens[at] = ids[i];
-        last = (int64_t)at;
         at += bytes;
     }
-    return at == w->mark.bytes ? last : -1;
 }
 
 static void tokens_clear(int32_t tokens[TOKEN_BUDGET_BYTES_MAX])
@@ -108,19 +104,9 @@ bool dialect_closing_make(struct dialect_closing *out, const struct dialect *d,
 {
     struct dialect_reasoning_syntax syntax = dialect_reasoning_syntax(d);
     struct writing w = {.tokenizer = tokenizer, .vocab = vocab, .arena = arena};
-    int32_t open[TOKEN_BUDGET_BYTES_MAX];
     tokens_clear(out->forced);
-    tokens_clear(open);
-    out->reopen = -1;
-    out->reopen_at = 0;
     if (!syntax.open)
         return false;
-    writing_begin(&w, d, syntax.open);
-    int64_t last = rest_write(&w, syntax.open, 0, open);
-    if (last >= 0) {
-        out->reopen = open[last];
-        out->reopen_at = (uint8_t)last;
-    }
     writing_begin(&w, d, syntax.close);
     close_write(&w, syntax.close, out->forced);
     return out->forced[0] >= 0;
@@ -186,8 +172,6 @@ bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *a
                                .mark_count = marks.count,
                                .close = text_span(close, bytes),
                                .forced = closing->forced,
-                               .reopen = &closing->reopen,
-                               .reopen_at = closing->reopen_at,
                                .before = args->before,
                                .inside = args->start == DIALECT_START_REASONING,
                                .called = calls && args->start == DIALECT_START_CALL,

@@ -7,12 +7,9 @@
 #include "runtime/grammar/token_budget.h"
 #include "runtime/text/dialect/dialect.h"
 
-// Tokens that end reasoning, and the token that would begin it again; see token_budget_args. A
-// plain value, computed once per model.
+// Tokens that end reasoning; see token_budget_args. A plain value, computed once per model.
 struct dialect_closing {
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
-    int32_t reopen; // -1: none
-    uint8_t reopen_at;
 };
 // Called at model load. vocab: number of ids of the model; 0: all ids of the tokenizer. arena:
 // scratch. Returns false if the dialect has no reasoning, or if the model's ids cannot write its

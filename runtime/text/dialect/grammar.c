@@ -24,6 +24,7 @@ struct calling {
     uint32_t known_count;
     uint32_t head, reasoning; // rules: beginning of a part of the answer; inside of reasoning
     uint32_t gap;             // line ends between parts
+    bool reasoned;            // true for a part before which the only reasoning has ended
     // error if the content cannot be distinguished from calls, with a sentence in w.err
     enum status status;
 };
@@ -275,9 +276,9 @@ static void openings_find(struct calling *a, struct openings *o)
                  (!a->w.args->has_text_grammar || begins_special(a->w.d, text)))
             opening_add(a, o, text, a->head, role == ROLE_DROP);
     }
+    bool allowed = reasoning_allowed(a->w.args) && !a->reasoned;
     if (a->w.args->reasoning && marks.open)
-        opening_add(a, o, marks.open, reasoning_allowed(a->w.args) ? a->reasoning : GRAMMAR_NOTHING,
-                    true);
+        opening_add(a, o, marks.open, allowed ? a->reasoning : GRAMMAR_NOTHING, true);
 }
 
 // The bytes that may follow a name: the first BLANKS are blanks, the last makes it a call.
@@ -474,7 +475,9 @@ static uint32_t free_root(struct calling *a)
     grammar_rule_set(b, head, head_of(a, answer, false));
     if (args->has_text_grammar && reasons) {
         uint32_t last = grammar_rule(b, text_of("answer after reasoning"), &later);
+        a->reasoned = args->reasoning_once;
         grammar_rule_set(b, later, head_of(a, last, true));
+        a->reasoned = false;
         after = grammar_join(b, a->gap, last);
         a->head = answer;
     }

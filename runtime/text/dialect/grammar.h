@@ -29,6 +29,9 @@ struct dialect_grammar_args {
     bool parallel;     // true: more than one call is allowed if the dialect can write that
     bool reasoning;    // true: marks of reasoning count; calls inside of reasoning are text
     bool no_reasoning; // true: with `must` or `has_text_grammar` the answer contains no reasoning
+    // true: with `has_text_grammar` the answer contains reasoning at most once; for requests that
+    // limit its tokens
+    bool reasoning_once;
     enum dialect_start start; // MIDST is not allowed with `must`
     // true: the text of an answer without a call is a string of `content`, except those that begin
     // like a call or like reasoning. The reader must get the same flag

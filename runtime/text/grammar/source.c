@@ -117,6 +117,7 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
     flag_put(out, "parallel", calls->parallel);
     flag_put(out, "reasoning", calls->reasoning);
     flag_put(out, "no_reasoning", calls->no_reasoning);
+    flag_put(out, "reasoning_once", calls->reasoning_once);
     json_put_format(out, ",\"start\":%d", (int)calls->start);
     if (calls->allowed) {
         json_put_literal(out, ",\"allowed\":");
@@ -153,6 +154,7 @@ static enum status calls_build(struct grammar_builder *b, const struct grammar_s
         .parallel = json_is_true(json_object_get(all, "parallel")),
         .reasoning = json_is_true(json_object_get(all, "reasoning")),
         .no_reasoning = json_is_true(json_object_get(all, "no_reasoning")),
+        .reasoning_once = json_is_true(json_object_get(all, "reasoning_once")),
         .start = (enum dialect_start)json_integer_value(json_object_get(all, "start")),
     };
     if (content)
