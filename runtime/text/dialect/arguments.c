@@ -48,6 +48,23 @@ static uint32_t markers_of(struct write *w, uint32_t roles)
     return all;
 }
 
+// Tags that the reader takes for the end of a value although its own end tag is missing: the end of
+// a call with another call or the end of all calls after it, or another parameter.
+static uint32_t other_ends(struct write *w)
+{
+    static const struct grammar_range blanks[] = {{' ', ' '}, {'\t', '\n'}, {'\r', '\r'}};
+    struct grammar_builder *b = w->b;
+    uint32_t blank = grammar_repeat(b, grammar_chars(b, blanks, 3), 0, GRAMMAR_UNBOUNDED);
+    uint32_t call[] = {markers_of(w, ROLE_BIT(ROLE_CALL_CLOSE)), blank,
+                       markers_of(w, ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_SECTION_OPEN) |
+                                         ROLE_BIT(ROLE_CALL_OPEN))};
+    uint32_t key[] = {markers_of(w, ROLE_BIT(ROLE_KEY_OPEN)),
+                      chars_except(w, " \t\r\n", 0, GRAMMAR_UNBOUNDED),
+                      markers_of(w, ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) |
+                                        ROLE_BIT(ROLE_KEY_OTHER))};
+    return grammar_either(b, grammar_join_all(b, call, 3), grammar_join_all(b, key, 3));
+}
+
 // Keys that end at the first character of a marker of these roles, or of `others`.
 static struct writer_key keys_up_to(const struct write *w, uint32_t roles, const char *others)
 {
@@ -126,9 +143,9 @@ static void parameters_begin(struct write *w)
     p->reading = parameter_reading;
     p->context = w;
     uint32_t raw = markers_of(w, ROLE_BIT(ROLE_RAW_OPEN));
-    w->ends = grammar_either(
-        w->b, chars_around(w, markers_of(w, ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_TAG))),
-        grammar_join(w->b, raw, chars_except(w, "", 0, GRAMMAR_UNBOUNDED)));
+    uint32_t own = markers_of(w, ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_TAG));
+    w->ends = grammar_either(w->b, chars_around(w, grammar_either(w->b, own, other_ends(w))),
+                             grammar_join(w->b, raw, chars_except(w, "", 0, GRAMMAR_UNBOUNDED)));
     w->unambiguous = grammar_optional(
         w->b, grammar_join(w->b, chars_except(w, " \t\r\n-0123456789{[tfnTFN\"<", 1, 1),
                            chars_except(w, "<", 0, GRAMMAR_UNBOUNDED)));
