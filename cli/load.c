@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/safe.h"
 #include "runtime/source/modules.h"
+#include "runtime/text/dialect/watch.h"
 #include "runtime/text/vocabulary.h"
 
 #include <inttypes.h>
@@ -712,6 +713,8 @@ enum status models_load(struct loaded *loaded, struct error *err)
             m->vocabulary = m != first ? first->vocabulary
                                        : tokenizer_vocabulary(m->tokenizer, facts->vocab,
                                                               facts->end_ids, facts->end_count);
+            bool watched = m->spec.settings.tool_call_grammar && dialect_marks_calls(&m->dialect);
+            m->watch = m == first && watched ? dialect_watch(&m->dialect, m->vocabulary) : NULL;
             m->engine_options.vocabulary = m->vocabulary;
             m->engine_options.mask_idle_bytes = MASK_IDLE_GRAMMAR_BYTES / generator_count(loaded);
         }
@@ -747,6 +750,7 @@ void loaded_close(struct loaded *loaded)
         if (m->copy > 0)
             continue;
         chat_template_destroy(m->chat);
+        token_watch_unref(m->watch);
         vocabulary_unref(m->vocabulary);
         tokenizer_close(m->tokenizer);
     }

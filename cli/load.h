@@ -34,6 +34,7 @@ struct loaded_model {
     struct model_source *source; // open until sources_close; set in the first copy, may be NULL
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only; set by models_load
+    struct token_watch *watch;     // of the first copy; NULL: see served.h
     struct chat_template *chat;    // generators only
     struct text chat_source;
     struct sentence_prompts prompts; // embedders only

@@ -197,6 +197,7 @@ static void served_fill(struct serving *s)
                                   .dialect = m->dialect,
                                   .thinking = m->thinking,
                                   .closing = m->closing,
+                                  .watch = m->watch,
                                   .chat_is_plain = m->chat_is_plain,
                                   .special_in_text = special_in_text(m),
                                   .dimensions_free = m->spec.settings.matryoshka,

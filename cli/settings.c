@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 // number of rows at the end of model_rows that are only useful for serving
-enum { SERVING_ROWS = 13 };
+enum { SERVING_ROWS = 14 };
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -106,6 +106,9 @@ static const struct option_row model_rows[] = {
      "M, G, T"},
     {"enable-prefix-caching", OPTION_FLAG, AT(model_settings, enable_prefix_caching), 0, 0, {0},
      "on", "reuse keys and values of equal prompt prefixes"},
+    {"tool-call-grammar", OPTION_FLAG, AT(model_settings, tool_call_grammar), 0, 0, {0}, "on",
+     "where the model may call tools, hold each call to its form from its marker on; off: only "
+     "forced and strict calls, and answers with a form"},
 };
 // clang-format on
 const struct option_table model_options_table = {model_rows,
@@ -183,7 +186,8 @@ void model_settings_init(struct model_settings *s)
                                  .max_n = 8,
                                  .max_prompts = 128,
                                  .max_result_bytes = 256u << 20,
-                                 .enable_prefix_caching = true};
+                                 .enable_prefix_caching = true,
+                                 .tool_call_grammar = true};
 }
 
 bool has_sampling_defaults(const struct model_settings *s)

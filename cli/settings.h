@@ -29,6 +29,7 @@ struct model_settings {           // given after a folder for one model, or with
     uint32_t max_client_batch_size; // 0: depends on the kind of model
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
+    bool tool_call_grammar;
     int load_format; // index into {auto, dummy}
 };
 

@@ -42,6 +42,9 @@ struct served_model {
     struct dialect_thinking thinking; // how a generator's template switches thinking on and off
     // how a generator's reasoning is ended when its budget is used up
     struct dialect_closing closing;
+    // Where optional calls begin, for grammars that hold from there on (--tool-call-grammar). NULL:
+    // off, or the dialect's calls have no marker.
+    struct token_watch *watch;
     bool chat_is_plain;   // true if the model has no chat template: see `plain` in prompt.h
     bool special_in_text; // true if special tokens in an input or a raw prompt are parsed as tokens
     bool dimensions_free; // true if vectors may be cut to any number of values (--matryoshka)

@@ -232,7 +232,7 @@ static void masks_run(struct engine *engine)
 {
     // The launch of the next step.
     struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
-    launch->row_count = launch->mask_count = 0;
+    launch->row_count = launch->mask_count = launch->loose_count = 0;
     masks_begin(engine, launch);
     bool requested = masks_request(engine, launch);
     check(requested, "a row waits for its mask with a token in flight");

@@ -154,14 +154,12 @@ void batch_fill(struct engine *engine, struct launch *launch)
     memcpy(launch->rows + plan->decode_count, plan->prefill,
            plan->prefill_count * sizeof *plan->prefill);
     launch->row_count = plan->decode_count + plan->prefill_count;
-    launch->mask_count = 0;
+    launch->mask_count = launch->loose_count = 0;
     for (uint32_t i = 0; i < launch->row_count; i++)
         row_fill(engine, launch, &launch->rows[i]);
     masks_begin(engine, launch);
     stat_add(&engine->stats.steps, 1);
     stat_add(&engine->stats.steps_decode_only, plan->prefill_count == 0);
-    stat_add(&engine->stats.steps_masked, launch->mask_count + launch->waiting_count > 0);
-    stat_add(&engine->stats.mask_rows, launch->mask_count);
     stat_add(&engine->stats.rows, launch->row_count);
     stat_add(&engine->stats.tokens_computed, engine->batch->computed_count);
     stat_add(&engine->stats.steps_by_rows[step_bucket(launch->row_count)], 1);

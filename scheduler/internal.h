@@ -152,8 +152,8 @@ void step_settle(struct engine *engine, const struct launch *launch,
                  const struct model_output *output);
 
 // masks.c: see masks.h. Returns the index, among the step's masks, of the mask of a batch row, or
-// BATCH_NO_MASK if the row needs none. Counts the mask in launch->mask_count.
-uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row);
+// BATCH_NO_MASK if the row needs none. Counts the mask in launch->mask_count, and sets row->loose.
+uint32_t masks_row(struct launch *launch, const struct sequence *s, struct plan_row *row);
 // Begins a round of masks: those of the step's rows, followed by those of the plan's rows that wait
 // for a mask. Without a step the round consists of the waiting rows only.
 void masks_begin(struct engine *engine, struct launch *launch);

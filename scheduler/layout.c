@@ -160,6 +160,7 @@ static void masks_place(struct layout_cursor *c, struct engine *engine)
     w->ring.mask = jobs - 1;
     w->job = layout_alloc(c, jobs, sizeof *w->job);
     w->verdict = layout_alloc(c, limits->rows_max, sizeof *w->verdict);
+    w->phase = layout_alloc(c, limits->rows_max, sizeof *w->phase);
     w->spent = layout_alloc(c, limits->rows_max, sizeof *w->spent);
     w->spare = layout_alloc(c, (engine->facts.vocab + 31) / 32, sizeof *w->spare);
     w->matcher_count = generates ? engine->sequence_count : 0;

@@ -152,7 +152,7 @@ void mask_order_make(struct engine *engine, struct launch *launch)
     o->round = launch->mask_round;
     o->round_key_count = o->row_count = 0;
     for (uint32_t i = 0; i < launch->row_count + launch->waiting_count; i++)
-        if (launch->rows[i].mask != BATCH_NO_MASK)
+        if (launch->rows[i].mask != BATCH_NO_MASK && sequence_of(engine, launch, i)->request)
             row_put(engine, launch, i);
     for (uint32_t i = 0; i < o->round_key_count; i++)
         key_rows(engine, launch, o->round_keys[i]);

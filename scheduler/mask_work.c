@@ -121,12 +121,14 @@ static enum mask_verdict cache_of(struct mask_worker *w, struct grammar *grammar
 // Starts a matcher, which takes over the job's references.
 static void matcher_begin(struct sequence_matcher *m, const struct mask_job *job)
 {
-    check(!m->of && !m->rules && !m->grammar, "the matcher of sequence %u begins twice",
-          job->sequence);
+    check(!m->of && !m->rules && !m->grammar && !m->watch,
+          "the matcher of sequence %u begins twice", job->sequence);
     m->free = false;
     m->token = MASK_NO_TOKEN;
     m->request = job->request;
     m->grammar = job->grammar;
+    m->watch = job->watch;
+    m->entry = TOKEN_UNWATCHED;
     m->rules = job->rules;
     m->rules_at = TOKEN_RULES_START;
     if (m->rules && token_rules_budget(m->rules))
@@ -152,11 +154,9 @@ static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_ma
     return verdict;
 }
 
-// Ends a matcher and releases its references.
-static void matcher_leave(struct sequence_matcher *m)
+// Releases the grammar; the rules stay.
+static void grammar_leave(struct sequence_matcher *m)
 {
-    token_rules_unref(m->rules);
-    m->rules = NULL;
     grammar_unref(m->grammar);
     m->grammar = NULL;
     if (!m->of)
@@ -164,6 +164,16 @@ static void matcher_leave(struct sequence_matcher *m)
     matcher_end(&m->matcher);
     m->of->matchers--;
     m->of = NULL;
+}
+
+// Ends a matcher and releases its references.
+static void matcher_leave(struct sequence_matcher *m)
+{
+    token_rules_unref(m->rules);
+    m->rules = NULL;
+    token_watch_unref(m->watch);
+    m->watch = NULL;
+    grammar_leave(m);
 }
 
 // Advances the token rules and their budget by a token.
@@ -175,16 +185,70 @@ static void rules_accept(struct mask_worker *w, struct sequence_matcher *m, int3
         token_budget_next(budget, &m->budget_at, vocabulary_text(w->vocabulary, token));
 }
 
+// Starts the matcher in a phase of its watch. Returns false if a limit was reached, or if no text
+// leads there.
+static bool phase_enter(struct sequence_matcher *m, enum token_phase phase)
+{
+    struct text bytes;
+    bool known = token_watch_entry(m->watch, phase, false, &bytes);
+    matcher_restart(&m->matcher);
+    return known && matcher_accept_bytes(&m->matcher, bytes);
+}
+
+// Returns the phase of a matcher with a watch: TOKEN_OPEN inside of calls and markers.
+static enum token_phase phase_of(struct sequence_matcher *m)
+{
+    struct text bytes;
+    if (!m->of)
+        return TOKEN_UNWATCHED;
+    for (enum token_phase phase = 0; phase < TOKEN_PHASES; phase++)
+        for (int more = 0; more < 2; more++)
+            if (token_watch_entry(m->watch, phase, more, &bytes) &&
+                matcher_is_after(&m->matcher, bytes))
+                return phase;
+    return TOKEN_OPEN;
+}
+
 // Accepts the matcher's token; returns false if the grammar rejects it. After a mask that allowed
-// all tokens, a token without bytes is accepted and does not change the state.
+// all tokens, a token without bytes is accepted and does not change the state. Sets m->entry if the
+// matcher must start again in text.
 static bool token_accept(struct mask_worker *w, struct sequence_matcher *m)
 {
     int32_t token = m->token;
-    if (token == MASK_NO_TOKEN || !m->of || matcher_accept(&m->matcher, token))
+    if (token == MASK_NO_TOKEN || !m->of)
         return true;
-    if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0)
+    bool end = m->watch && vocabulary_is_end(w->vocabulary, token); // it did not end the answer
+    if (!end && matcher_accept(&m->matcher, token))
         return true;
-    return false;
+    if (!end && m->free && vocabulary_token(w->vocabulary, token).bytes == 0)
+        return true;
+    // A token that contains a marker and was sampled without a mask may go on in another way than
+    // calls do: then it is text.
+    bool limited = mask_cache_limited(m->of->cache) || matcher_out_of_memory(&m->matcher);
+    if (!m->watch || (limited && !end))
+        return false;
+    enum token_phase before = end ? phase_of(m) : TOKEN_OPEN;
+    m->entry = TOKEN_TEXT;
+    if (before < TOKEN_PHASES)
+        m->entry = (uint8_t)token_watch_next(m->watch, before, token);
+    return true;
+}
+
+// Starts the matcher in the phase of its job, and accepts its token.
+static bool position_reach(struct mask_worker *w, struct sequence_matcher *m)
+{
+    bool reached = true;
+    while (reached && (m->entry != TOKEN_UNWATCHED || m->token != MASK_NO_TOKEN)) {
+        if (m->entry != TOKEN_UNWATCHED)
+            reached = !m->of || phase_enter(m, m->entry);
+        if (reached)
+            m->entry = TOKEN_UNWATCHED;
+        if (reached && token_accept(w, m))
+            m->token = MASK_NO_TOKEN;
+        else
+            reached = false;
+    }
+    return reached;
 }
 
 static void row_set(const struct mask_worker *w, uint32_t *words, bool allowed)
@@ -202,11 +266,15 @@ static enum mask_verdict over_or_crowded(const struct sequence_matcher *m)
     return crowded ? MASK_CROWDED : MASK_OVER;
 }
 
-// Writes the mask that the grammar allows, before the token rules.
+// Writes the mask that the grammar allows, before the token rules. *phase: set if the matcher has a
+// watch. Between calls every token is allowed, as where no matcher follows the text.
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
-                                   uint32_t *words)
+                                   uint32_t *words, enum token_phase *phase)
 {
-    if (!m->of) {
+    if (m->watch)
+        *phase = phase_of(m);
+    if (!m->of || (m->watch && *phase < TOKEN_PHASES)) {
+        m->free = true;
         row_set(w, words, true);
         return MASK_USABLE;
     }
@@ -295,28 +363,29 @@ static void work_end(struct mask_worker *w, struct grammar_cache *c, const struc
 }
 
 static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher *m,
-                                  uint32_t *words)
+                                  const struct mask_job *job)
 {
-    if (!token_accept(w, m))
+    enum token_phase phase = TOKEN_OPEN;
+    if (!position_reach(w, m))
         return over_or_crowded(m);
-    m->token = MASK_NO_TOKEN;
-    enum mask_verdict verdict = mask_make(w, m, words);
+    enum mask_verdict verdict = mask_make(w, m, job->words, &phase);
     if (verdict == MASK_USABLE && m->rules)
-        rules_apply(w, m, words);
+        rules_apply(w, m, job->words);
+    w->phase[job->row] = (uint8_t)phase;
     return verdict;
 }
 
 // Makes the mask of one row within the work limits.
-static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matcher *m,
-                                     uint32_t *words)
+static enum mask_verdict limited_row(struct mask_worker *w, struct sequence_matcher *m,
+                                     const struct mask_job *job)
 {
     enum mask_verdict verdict = m->grammar ? matcher_enter(w, m) : MASK_USABLE;
     if (verdict != MASK_USABLE)
         return verdict;
     if (!m->of)
-        return row_fill(w, m, words);
+        return row_fill(w, m, job);
     struct row_work work = work_begin(w, m->of);
-    verdict = row_fill(w, m, words);
+    verdict = row_fill(w, m, job);
     bool bound = verdict == MASK_OVER || verdict == MASK_CROWDED;
     bool limited = bound && mask_cache_limited(m->of->cache);
     work_end(w, m->of, &work);
@@ -326,10 +395,23 @@ static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matc
     return verdict;
 }
 
+// Makes the mask of one row. A grammar of optional calls is given up where another one ends its
+// answer.
+static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matcher *m,
+                                     const struct mask_job *job)
+{
+    enum mask_verdict verdict = limited_row(w, m, job);
+    if (!m->watch || verdict == MASK_POSTPONED || verdict == MASK_USABLE)
+        return verdict;
+    stat_add(&w->stats->grammars_given_up, 1);
+    grammar_leave(m);
+    return row_fill(w, m, job);
+}
+
 static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
 {
-    if (job->sequence == MASK_NO_SEQUENCE) {
-        row_set(w, job->words, false);
+    if (job->sequence == MASK_NO_SEQUENCE || job->sequence == MASK_EVERY) {
+        row_set(w, job->words, job->sequence == MASK_EVERY);
         return MASK_USABLE;
     }
     struct sequence_matcher *m = &w->matchers[job->sequence];
@@ -341,7 +423,9 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
         if (m->rules)
             rules_accept(w, m, job->token);
     }
-    enum mask_verdict verdict = matcher_row(w, m, job->words);
+    if (m->watch && job->entry != TOKEN_UNWATCHED)
+        m->entry = job->entry;
+    enum mask_verdict verdict = matcher_row(w, m, job);
     if (verdict != MASK_USABLE)
         row_set(w, job->words, false); // the device samples no token
     return verdict;
@@ -404,6 +488,7 @@ void mask_worker_empty(struct mask_worker *w)
     uint32_t place;
     for (; ring_peek(&w->ring, &place); ring_pop(&w->ring)) {
         grammar_unref(w->job[place].grammar);
+        token_watch_unref(w->job[place].watch);
         token_rules_unref(w->job[place].rules);
     }
     for (uint32_t i = 0; i < w->matcher_count; i++)

@@ -12,11 +12,18 @@
 // again in the following steps, without a row; once it has been made, the next plan has a row for
 // the same position. In exact mode the later row samples the token that the postponed row would
 // have sampled.
+//
+// Where calls are optional (submit_args.watch), rows have masks only while a call or the beginning
+// of a marker is written. The engine thread follows the text in between. With a step in flight it
+// learns of a marker after the next step was launched, but before that step is sampled: such a
+// `loose` row has the index of a mask, which is made if the token in flight turns out to begin a
+// marker. Without such a row the step is sampled without masks.
 #pragma once
 
 #include "base/ring.h"
 #include "runtime/grammar/matcher.h"
 #include "runtime/grammar/token_rules.h"
+#include "runtime/grammar/token_watch.h"
 #include "scheduler/stats.h"
 
 enum {
@@ -27,6 +34,7 @@ enum {
 };
 #define MASK_IDLE_NS 60000000000u // 60 s: an unused cache is destroyed after this time
 #define MASK_NO_SEQUENCE UINT32_MAX
+#define MASK_EVERY (UINT32_MAX - 1)
 
 // Limits for the work of building masks in one step, that is, masks and automaton states not yet in
 // the cache. One unit of work takes about 5 ns; walks over the vocabulary and new caches count too.
@@ -59,14 +67,19 @@ struct mask_job {
     // matcher exists already.
     struct grammar *grammar;
     struct token_rules *rules;
-    const void *request; // with grammar or rules: identity of the request, never dereferenced
+    struct token_watch *watch; // with grammar: reference that the matcher takes over, or NULL
+    const void *request;       // with grammar or rules: identity of the request, never dereferenced
     // Output: the mask row; bits from the vocabulary's size on are undefined. NULL: ends the
     // sequence's matcher.
     uint32_t *words;
-    uint64_t round;    // round of masks that the row belongs to
-    uint32_t sequence; // index; MASK_NO_SEQUENCE: write a row without any bit
-    uint32_t row;      // index of the mask in the round, for `verdict` and `spent`
-    int32_t token;     // accepted first; MASK_NO_TOKEN: none, or the worker has it already
+    uint64_t round; // round of masks that the row belongs to
+    // index; MASK_NO_SEQUENCE: write a row without any bit; MASK_EVERY: one of all tokens
+    uint32_t sequence;
+    uint32_t row;  // index of the mask in the round, for `verdict` and `spent`
+    int32_t token; // accepted first; MASK_NO_TOKEN: none, or the worker has it already
+    // with a watch: phase in which the matcher starts, before the token; TOKEN_UNWATCHED: it goes
+    // on
+    uint8_t entry;
 };
 
 struct grammar_cache { // the mask cache of one grammar; in use while `matchers` > 0
@@ -86,6 +99,8 @@ struct sequence_matcher {
     const void *request;       // identity of the request, never dereferenced
     struct grammar *grammar;   // reference, until the matcher has its cache; then NULL
     struct grammar_cache *of;  // cache that it uses; NULL: only rules, or not yet assigned
+    struct token_watch *watch; // reference, or NULL: the grammar holds from the beginning
+    uint8_t entry;             // phase in which it must start, or TOKEN_UNWATCHED: it has
     struct token_rules *rules; // reference, or NULL
     uint32_t rules_at;         // state in the token rules
     struct token_budget_place budget_at; // state in the rules' token budget
@@ -101,10 +116,13 @@ struct mask_gone { // a cache that is out of use and not yet destroyed, and its 
 struct mask_thread;
 
 struct mask_worker {
-    struct ring ring;              // engine -> worker; a job is popped after it is done
-    struct mask_job *job;          // [ring.mask + 1]
-    uint8_t *verdict;              // [rows_max] enum mask_verdict of the round's masks
-    uint32_t *spent;               // [rows_max] shared work that each mask used
+    struct ring ring;     // engine -> worker; a job is popped after it is done
+    struct mask_job *job; // [ring.mask + 1]
+    uint8_t *verdict;     // [rows_max] enum mask_verdict of the round's masks
+    uint32_t *spent;      // [rows_max] shared work that each mask used
+    // [rows_max] enum token_phase of matchers with a watch: TOKEN_OPEN, or the phase of text that
+    // needs no matcher
+    uint8_t *phase;
     struct vocabulary *vocabulary; // the engine's
     uint32_t words;                // 32-bit words of a mask row
     struct mask_limits limits;

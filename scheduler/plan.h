@@ -19,7 +19,8 @@ struct plan_row {
     uint8_t want;              // enum batch_want
     bool fed;                  // true if its input is the token that the device sampled last
     bool requested, postponed; // true if its mask was requested; if it could not be made
-    bool waits;                // true if it only waits for its mask and is not in the batch
+    bool loose; // true if whether it needs a mask depends on a token that is in flight
+    bool waits; // true if it only waits for its mask and is not in the batch
 };
 
 // State of a sequence with a slot within one plan; reset for each plan.
@@ -55,6 +56,7 @@ struct plan {
 struct launch {
     uint64_t step, mask_round; // mask_round: number of its round of masks
     uint32_t row_count, mask_count;
+    uint32_t loose_count; // of mask_count, those of loose rows
     // Rows that wait for their masks. They follow the rows of the batch, and so do their masks.
     uint32_t waiting_count;
     struct plan_row *rows; // [rows_max] rows of the batch, then the waiting rows

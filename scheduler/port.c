@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "runtime/grammar/grammar.h"
 #include "runtime/grammar/token_rules.h"
+#include "runtime/grammar/token_watch.h"
 
 #include <string.h>
 
@@ -47,6 +48,7 @@ static void args_check(const struct admission_gate *gate, const struct submit_ar
           args->choice_count);
     check((!args->grammar && !args->rules) || (generate && gate->vocabulary),
           "a grammar for an engine without a vocabulary");
+    check(!args->watch || args->grammar, "a watch without a grammar");
     check(!args->rules || token_rules_vocab(args->rules) == gate->vocab, "rules of another model");
     check(!generate || args->sampling.top_logprobs <= TOP_LOGPROBS_MAX, "%u top logprobs",
           args->sampling.top_logprobs);
@@ -153,6 +155,8 @@ static struct request *request_fill(struct port *port, const struct submit_args 
         memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
     if (args->grammar)
         grammar_ref(args->grammar);
+    if (args->watch)
+        token_watch_ref(args->watch);
     if (args->rules)
         token_rules_ref(args->rules);
     request->typed = args->type_from != NULL;
@@ -307,8 +311,10 @@ void port_free(struct port *port, struct request *request)
         store_free(&port->results, request->number, request->args.sequence_count);
     request->args.owner = NULL;
     grammar_unref(request->args.grammar);
+    token_watch_unref(request->args.watch);
     token_rules_unref(request->args.rules);
     request->args.grammar = NULL;
+    request->args.watch = NULL;
     request->args.rules = NULL;
     port->free[port->free_count++] = request->number;
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port joins one h2o thread and one engine. The h2o thread submits requests, reads events and
 // frees requests; the engine thread owns a request from submit to its last finish event. No text
-// crosses, only integers.
-//
-// Every function of this header is for the h2o side (one thread per port). None of them blocks.
+// crosses, only integers. All functions are for the h2o side (one thread per port); none blocks.
 #pragma once
 
 #include "base/status.h"
@@ -55,9 +53,8 @@ struct token_top { // an alternative to a sampled token, with its raw logprob
 };
 
 // The description of a request. port_submit copies the whole struct, and the engine reads the copy
-// (request.h: `args`), so a new member needs no further code in the port. The arrays are borrowed
-// for the call, and so are grammar and rules: an admitted request holds a reference to each until
-// port_free.
+// (request.h: `args`), so a new member needs no further code in the port. Arrays, grammar, watch
+// and rules are borrowed for the call: an admitted request has references to the last three.
 struct submit_args {
     enum request_kind kind;
     const int32_t *tokens; // [token_count] prompts of all sequences, concatenated
@@ -79,6 +76,10 @@ struct submit_args {
     // Every answer is a string of this grammar; its end is FINISH_STOP even if ignore_end or
     // output_min would continue. The engine must have a vocabulary (engine.h). NULL: no grammar.
     struct grammar *grammar;
+    // Not NULL: the grammar is that of optional calls, which this table finds (masks.h). It ends no
+    // answer: end ids count as without it, and the answer goes on without it if it cannot be had.
+    struct token_watch *watch;
+    uint8_t watch_phase; // enum token_phase in which the answer begins
     // Rules about which ids may be sampled, for the same vocabulary; NULL: none. If a grammar
     // allows none of the ids that the rules allow, only the grammar applies.
     struct token_rules *rules;
@@ -188,8 +189,7 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
 // Returns one sequence's pooling result, [output_width] floats; only from FINISH_DONE on.
 const float *request_values(const struct request *request, uint32_t sequence);
 
-// Numbers for usage and metrics; final once the last finish event was read. Times: CLOCK_MONOTONIC
-// ns.
+// Numbers for usage and metrics; final after the last finish event. Times: CLOCK_MONOTONIC, ns.
 struct request_facts {
     uint32_t prompt_tokens;
     // Prompt tokens found in the cache when the first choice of each prompt starts.

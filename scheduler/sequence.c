@@ -3,6 +3,8 @@
 // consistent. Engine thread only.
 #include "scheduler/internal.h"
 
+#include "runtime/grammar/token_watch.h"
+
 #include <string.h>
 
 bool sequence_penalised(const struct request *request)
@@ -12,10 +14,28 @@ bool sequence_penalised(const struct request *request)
            (p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f);
 }
 
-bool sequence_masked(const struct sequence *s)
+bool sequence_constrained(const struct sequence *s)
 {
     const struct submit_args *args = &s->request->args;
     return args->grammar || args->rules;
+}
+
+bool sequence_masked(const struct sequence *s)
+{
+    const struct submit_args *args = &s->request->args;
+    return args->rules || (args->grammar && (!args->watch || s->watch == TOKEN_OPEN));
+}
+
+// Sets where the grammar begins. Rules need masks from the beginning, so the matcher is started
+// there as well.
+static void sequence_watch(struct sequence *s, const struct submit_args *args)
+{
+    bool open = args->rules || args->watch_phase == TOKEN_CALL;
+    s->entry = TOKEN_UNWATCHED;
+    if (!args->watch)
+        return;
+    s->watch = open ? (uint8_t)TOKEN_OPEN : args->watch_phase;
+    s->entry = open ? args->watch_phase : (uint8_t)TOKEN_UNWATCHED;
 }
 
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out)
@@ -120,6 +140,7 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
                            .penalty_row = PENALTY_NONE,
                            .history = &engine->history};
     sequence_prompt(s, r);
+    sequence_watch(s, &r->args);
     s->output_max = 1;
     if (sequence_generates(s)) {
         uint32_t left = engine->facts.max_model_len - s->prompt_len;

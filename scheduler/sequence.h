@@ -53,6 +53,8 @@ struct sequence {
     bool cancelled;        // true if a cancel ended it
     bool matched;          // true if the mask worker has a matcher for it
     bool mask_made;        // true if the mask of its postponed row can be made now
+    uint8_t watch;         // with args.watch: its enum token_phase
+    uint8_t entry;         // phase from which its matcher starts next, or TOKEN_UNWATCHED: none
     uint32_t index;        // index in engine.sequences
     uint32_t slot, number; // number: index of its choice or input in the request
     struct request *request;
@@ -117,7 +119,8 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 
 // Returns true if the sequences of the request need penalty rows.
 bool sequence_penalised(const struct request *request);
-// Returns true if its sampled rows have masks.
+// Returns true if its sampled rows may have masks; if its next one has one.
+bool sequence_constrained(const struct sequence *s);
 bool sequence_masked(const struct sequence *s);
 
 // Returns true if a slot is free for one more sequence.

@@ -3,6 +3,7 @@
 // and scores, full blocks into the prefix cache. Engine thread only.
 #include "scheduler/internal.h"
 
+#include "runtime/grammar/token_watch.h"
 #include "runtime/grammar/vocabulary.h"
 
 #include <math.h>
@@ -24,7 +25,9 @@ static bool is_end_token(const struct engine *engine, const struct sequence *s,
     if (result->flags & SAMPLED_END)
         return true;
     // A mask allows an end id only if the answer is complete, whatever else the request specifies.
-    if (r->args.grammar && vocabulary_is_end(engine->options.vocabulary, result->token))
+    // Where calls are optional, it may also come from text without a mask.
+    if (r->args.grammar && !r->args.watch &&
+        vocabulary_is_end(engine->options.vocabulary, result->token))
         return true;
     if (s->output_count <= r->args.sampling.output_min) // output_count includes this token
         return false;
@@ -71,6 +74,18 @@ static void history_append(struct engine *engine, struct sequence *s, int32_t to
     s->output_count++;
 }
 
+// Follows the text of a sequence between calls. If a marker may have begun, its next row has a
+// mask.
+static void watch_settle(struct sequence *s, int32_t token)
+{
+    if (!s->request->args.watch || s->watch >= TOKEN_PHASES)
+        return;
+    enum token_phase before = s->watch;
+    s->watch = (uint8_t)token_watch_next(s->request->args.watch, before, token);
+    if (s->watch == TOKEN_OPEN)
+        s->entry = (uint8_t)before;
+}
+
 static void token_settle(struct engine *engine, struct sequence *s, bool usable,
                          const struct sample_result *result, const struct sample_top *tops)
 {
@@ -85,6 +100,7 @@ static void token_settle(struct engine *engine, struct sequence *s, bool usable,
         return;
     }
     history_append(engine, s, result->token);
+    watch_settle(s, result->token);
     event.token = result->token;
     event.logprob = result->logprob;
     event.flags = EVENT_TOKEN;

@@ -159,16 +159,17 @@ static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t 
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
-// The chunk just planned ends at planned_len. The last token of a row with a mask may be computed
-// more than once, and a block that others read must not be written, so its block is entered only
-// when the row is settled.
+// The chunk just planned ends at planned_len. The last token of a row that may get a mask may be
+// computed more than once, and a block that others read must not be written, so its block is
+// entered only when the row is settled.
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
 {
     struct blocks *blocks = &engine->blocks;
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!s->shares)
         return;
-    uint32_t until = s->planned_len - (s->planned_len == sequence_known(s) && sequence_masked(s));
+    uint32_t until =
+        s->planned_len - (s->planned_len == sequence_known(s) && sequence_constrained(s));
     for (uint32_t i = from / blocks->tokens; (i + 1) * blocks->tokens <= until; i++) {
         struct prefix_key key = share_key(engine, s, i, tokens);
         if (prefix_find(blocks, &key) == BLOCK_NONE)

@@ -56,6 +56,7 @@ struct engine_stats {
     _Atomic uint64_t masks_computed, masks_reused; // masks built, and found in a cache
     _Atomic uint64_t masks_forgotten;              // times that a full cache forgot its masks
     _Atomic uint64_t mask_tokens_refused; // tokens sampled under a mask that their grammar rejected
+    _Atomic uint64_t grammars_given_up;   // grammars of optional calls dropped at a limit
     _Atomic uint64_t mask_caches, mask_cache_bytes; // gauges: number of caches; bytes used
     _Atomic uint64_t requests_submitted;
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,

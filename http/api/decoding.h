@@ -54,6 +54,8 @@ void structured_set(struct generation *g, const struct grammar_source *source, c
 // h2o thread, if g->structured has a source. Sets g->submit.grammar, or fails the fields with the
 // path of the field. Returns false if it did neither: the grammar must be compiled first.
 bool structured_find(struct generation *g);
+// Drops the grammar, which is optional: the request is submitted without one.
+void structured_skip(struct generation *g);
 // Grammar thread: compiles the grammar if it is unknown, for the next structured_find. Accesses
 // only g->structured and the cache.
 void structured_compile(struct generation *g);

@@ -211,6 +211,11 @@ static void grammar_request(struct generation *g)
                                                           .done = grammar_done,
                                                           .share_key = g->structured.hash.low}))
         return;
+    if (g->structured.optional) {
+        structured_skip(g);
+        request_submit(g);
+        return;
+    }
     fields_fail_plain(&call->fields, HTTP_OVERLOADED, NULL,
                       "too many grammars wait to be compiled; try again later");
     submission_fail(g);

@@ -11,6 +11,7 @@ struct structured {
     struct grammar_source source; // text is in the exchange's arena
     struct hash hash;             // of the source
     const char *path;             // path of the field that requested it, for error messages
+    bool optional;                // true if the answer has no grammar where this one cannot be had
     // Result of the lookup or of compiling. The only members that the grammar thread writes.
     enum grammars_found found;
     struct grammar *grammar;

@@ -94,6 +94,8 @@ static const struct family families[] = {
      "Choices that ended because a mask took too much work or memory."},
     {"grammars_crowded_total", "counter",
      "Choices that ended because other answers used the memory for a mask."},
+    {"grammars_given_up_total", "counter",
+     "Answers that went on without the grammar of their optional calls, at such a limit."},
     {"requests_submitted_total", "counter", "Requests submitted to the engine."},
     {"requests_refused_total", "counter", "Requests refused because a queue was full."},
     {"finished_total", "counter", "Choices and pooling requests that ended, by reason."},

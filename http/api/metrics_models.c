@@ -43,6 +43,7 @@ static const struct stat_metric weft_stats[] = {
     {"grammars_stuck_total", STAT(grammars_stuck)},
     {"grammars_over_total", STAT(grammars_over)},
     {"grammars_crowded_total", STAT(grammars_crowded)},
+    {"grammars_given_up_total", STAT(grammars_given_up)},
     {"requests_submitted_total", STAT(requests_submitted)},
     {"sequences_running", STAT(sequences_running)},
     {"sequences_waiting", STAT(sequences_waiting)},

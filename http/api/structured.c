@@ -279,15 +279,25 @@ static void source_refused(struct generation *g, const struct error *err)
                 err->text);
 }
 
+void structured_skip(struct generation *g)
+{
+    grammar_unref(g->structured.grammar);
+    g->structured.grammar = NULL;
+    g->submit.watch = NULL;
+}
+
 bool structured_find(struct generation *g)
 {
     struct structured *s = &g->structured;
     if (s->found == GRAMMARS_UNKNOWN)
         s->found =
             grammars_find(g->call.info->served->grammars, &s->hash, &s->grammar, &s->refusal);
-    if (s->found == GRAMMARS_REFUSED)
+    bool lacks = s->found == GRAMMARS_REFUSED || s->found == GRAMMARS_BUSY;
+    if (s->optional && lacks)
+        structured_skip(g);
+    else if (s->found == GRAMMARS_REFUSED)
         source_refused(g, &s->refusal);
-    if (s->found == GRAMMARS_BUSY)
+    else if (s->found == GRAMMARS_BUSY)
         fields_fail_plain(&g->call.fields, HTTP_OVERLOADED, NULL,
                           "the grammars in use leave no memory for another one; try again later");
     g->submit.grammar = s->grammar;

@@ -3,6 +3,7 @@
 #include "http/api/decoding.h"
 #include "http/api/prompt.h"
 #include "http/api/tools.h"
+#include "runtime/text/dialect/watch.h"
 
 static const struct field_rule name_rows[] = {FIELD_READ_BY("name")};
 static const struct field_rules name_rules = FIELD_RULES(name_rows, NULL);
@@ -224,6 +225,32 @@ static void calls_set(struct generation *g, struct text text)
         structured_set(g, &source, tools_form_text(g) ? g->structured.path : "tools");
 }
 
+// Sets the grammar of calls that the model may write: it holds from the marker of a call on. If
+// there can be none, the answer is read without one.
+static void optional_calls(struct generation *g)
+{
+    const struct served_model *model = g->call.model;
+    const struct dialect *dialect = g->options.reply.dialect;
+    enum dialect_start start = g->options.reply.start;
+    const struct answer_parts *continued = g->options.continued;
+    struct json_buffer text = {0};
+    if (!model->watch || dialect != &model->dialect || json_array_size(g->tools.converted) == 0 ||
+        (continued && !reply_place(continued->reply, &start)))
+        return;
+    struct grammar_calls calls = {.tools = g->tools.converted,
+                                  .resumes = true,
+                                  .parallel = !g->options.one_call,
+                                  .reasoning = g->options.reply.reasoning};
+    if (grammar_calls_put(&text, &calls, STRUCTURED_BYTES_MAX) &&
+        fields_spend(&g->call.fields, text.bytes)) {
+        calls_set(g, json_buffer_text(&text));
+        g->structured.optional = true;
+        g->submit.watch = model->watch;
+        g->submit.watch_phase = (uint8_t)dialect_watch_start(dialect, start);
+    }
+    json_buffer_free(&text);
+}
+
 void tools_constrain(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -231,6 +258,8 @@ void tools_constrain(struct generation *g)
     bool has_text_grammar = tools_form_text(g);
     bool called = tools_form_calls(g);
     // A grammar for text leaves reasoning unconstrained.
+    if (!called && !has_text_grammar)
+        optional_calls(g);
     if (!called && !(has_text_grammar && g->options.reads_reply))
         return;
     struct grammar_calls calls = {.tools = g->tools.converted,

@@ -244,6 +244,12 @@ void matcher_end(struct matcher *m)
     *m = (struct matcher){0};
 }
 
+void matcher_restart(struct matcher *m)
+{
+    m->state = m->cache->start;
+    m->done = m->evicted = m->out_of_memory = m->memory_contended = false;
+}
+
 static bool nothing_set(const struct vocabulary *v, const uint32_t *words)
 {
     for (uint32_t w = 0; w < v->words; w++)
@@ -330,6 +336,17 @@ bool matcher_accept_bytes(struct matcher *m, struct text bytes)
         return false;
     m->state = to;
     return true;
+}
+
+bool matcher_is_after(struct matcher *m, struct text bytes)
+{
+    struct matcher other;
+    matcher_copy(&other, m);
+    matcher_restart(&other);
+    bool accepted = matcher_accept_bytes(&other, bytes);
+    bool equal = accepted && !m->done && !m->evicted && other.state == m->state;
+    matcher_end(&other);
+    return equal;
 }
 
 bool matcher_accept(struct matcher *m, int32_t token)

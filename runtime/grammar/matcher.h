@@ -78,7 +78,8 @@ void matcher_copy(struct matcher *m, const struct matcher *from); // m must not 
 // matcher_memory_contended, nor do a copy and its original. Without this call, each matcher that is
 // not a copy has a distinct owner.
 void matcher_belong(struct matcher *m, const void *owner);
-void matcher_end(struct matcher *m); // removes m from the cache; a second call does nothing
+void matcher_restart(struct matcher *m); // returns to the beginning, as after matcher_init
+void matcher_end(struct matcher *m);     // removes m from the cache; a second call does nothing
 
 enum matcher_result {
     MATCHER_OK,
@@ -112,6 +113,9 @@ bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 bool matcher_out_of_memory(const struct matcher *m);
 bool matcher_memory_contended(const struct matcher *m);
 
+// Returns true if m is in the state that these bytes lead to from the beginning; false also if a
+// limit was exceeded.
+bool matcher_is_after(struct matcher *m, struct text bytes);
 bool matcher_is_done(const struct matcher *m); // true if an end id was accepted
 // Returns true if the accepted bytes are a complete string. Also false if a limit was exceeded.
 bool matcher_may_end(struct matcher *m);

@@ -145,8 +145,8 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
 static enum status masks_copy(struct model *m, struct host_step *h, const uint32_t *masks,
                               uint32_t count)
 {
-    check(count == h->mask_count && (count == 0) == !masks, "%u masks, the rows name %u", count,
-          h->mask_count);
+    check((count == 0 || count == h->mask_count) && (count == 0) == !masks,
+          "%u masks, the rows name %u", count, h->mask_count);
     if (count == 0)
         return STATUS_OK;
     size_t bytes = (size_t)count * ((m->facts.vocab + 31) / 32) * sizeof(uint32_t);

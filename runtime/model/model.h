@@ -172,7 +172,7 @@ uint32_t *model_masks(struct model *model);
 
 // Samples the launched step, or starts the copy of its vectors or scores. masks: [count][(vocab +
 // 31) / 32], bit set: the token is allowed. count: the number of masks that the rows of the batch
-// name; if 0, masks is NULL.
+// name, or 0 to sample all of them without masks; if 0, masks is NULL.
 enum status model_sample(struct model *model, const uint32_t *masks, uint32_t count,
                          struct error *err) MUST_USE;
 

@@ -603,7 +603,8 @@ static void test_options_of_one_request(void **state)
                                        "max-prompts",
                                        "penalty-rows",
                                        "max-client-batch-size",
-                                       "data-parallel-size"};
+                                       "data-parallel-size",
+                                       "tool-call-grammar"};
     static const char *const some[] = {"device",
                                        "dtype",
                                        "max-model-len",

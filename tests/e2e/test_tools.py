@@ -189,3 +189,44 @@ def test_a_template_without_tools():
                 "type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"], "additionalProperties": False}}}]})
     call = answer.json["choices"][0]["message"]["tool_calls"][0]["function"]
     assert (call["name"], json.loads(call["arguments"])) == ("f", {"a": 1}), answer.text
+
+
+CUT = ["<tool_call>", '\n{"name": "get_time", "arguments": {}}', " oops"]
+
+
+def cutter(path):
+    """Begins a call and forgets its end."""
+    follows = {"\n": CUT[0], CUT[0]: CUT[1], CUT[1]: CUT[2], CUT[2]: "<|im_end|>"}
+    return caller_model.chain_model(path, [], CUT, follows, caller_model.TEMPLATE, caller_model.FAR)
+
+
+@harness.once
+def cut_server():
+    folder = cutter(tempfile.mkdtemp())
+    return harness.start(f"held={folder}", f"free={folder},tool-call-grammar=off")
+
+
+def cut_calls(choice):
+    return [(c["function"]["name"], c["function"]["arguments"]) for c in choice["message"].get("tool_calls") or []]
+
+
+def test_optional_calls_are_held_to_their_form():
+    """From the marker on no token is sampled that does not continue a call, and then text may follow."""
+    body = {"messages": user("Time?"), "temperature": 0, "tools": TOOLS, "max_tokens": 40, "n": 3}
+    answer = expect(cut_server().post("/v1/chat/completions", {**body, "model": "held"}), 200).json
+    for choice in answer["choices"]:
+        assert cut_calls(choice) == [("get_time", "{}")] and choice["message"]["content"], choice
+    answer = expect(cut_server().post("/v1/chat/completions", {**body, "model": "free"}), 200).json
+    for choice in answer["choices"]:  # the model's own tokens
+        assert choice["message"]["content"] == "oops" and answer["usage"]["completion_tokens"] == 3 * 4, answer
+
+
+def test_optional_calls_of_other_endpoints():
+    tools = [{"name": "get_time", "input_schema": {"type": "object"}}]
+    body = {"model": "held", "messages": user("Time?"), "max_tokens": 40, "temperature": 0, "tools": tools}
+    blocks = expect(cut_server().post("/v1/messages", body), 200).json["content"]
+    assert [(b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"] == [("get_time", {})], blocks
+    body = {"model": "held", "input": user("Time?"), "max_output_tokens": 40, "temperature": 0,
+            "tools": [{"type": "function", "name": "get_time"}]}
+    items = expect(cut_server().post("/v1/responses", body), 200).json["output"]
+    assert [i["name"] for i in items if i["type"] == "function_call"] == ["get_time"], items

@@ -6,6 +6,7 @@
 #include "http/api/pieces.h"
 #include "base/clock.h"
 #include "runtime/grammar/matcher.h"
+#include "runtime/text/dialect/watch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -115,6 +116,13 @@ void fake_vocabulary(struct vocabulary *v)
     model.vocabulary = v;
 }
 
+void fake_watch(void)
+{
+    struct vocabulary *v = fake_bytes();
+    model.watch = dialect_marks_calls(&model.dialect) ? dialect_watch(&model.dialect, v) : NULL;
+    vocabulary_unref(v);
+}
+
 void fake_models(uint32_t count)
 {
     static struct served_model models[8];
@@ -198,6 +206,8 @@ void fake_end(void)
     free(fake.values);
     grammar_unref(fake.grammar);
     token_rules_unref(fake.rules);
+    token_watch_unref(model.watch);
+    model.watch = NULL;
     grammars_destroy(served.grammars);
     memset(&fake, 0, sizeof fake);
 }
@@ -727,6 +737,7 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_ref(args->grammar) : NULL;
     token_rules_unref(fake.rules);
     fake.rules = args->rules && fake.admission == ADMITTED ? token_rules_ref(args->rules) : NULL;
+    fake.watch_phase = args->watch ? args->watch_phase : TOKEN_UNWATCHED;
     fake.key_id = args->key_id;
     fake.deadline_ns = args->deadline_ns;
     fake.has_types = args->type_from != NULL;
@@ -776,26 +787,4 @@ void request_facts_get(const struct request *r, struct request_facts *out)
 {
     (void)r;
     *out = (struct request_facts){.prompt_tokens = fake.token_count, .cached_tokens = fake.cached};
-}
-
-bool fake_grammar_has(const char *text)
-{
-    char bytes[256];
-    struct text tokens[256];
-    int32_t end = 256;
-    for (int i = 0; i < 256; i++) {
-        bytes[i] = (char)i;
-        tokens[i] = text_span(&bytes[i], i < 0xFF ? 1 : 0);
-    }
-    check(fake.grammar, "no grammar was submitted");
-    struct vocabulary *v = vocabulary_create(&(struct vocabulary_args){
-        .vocab = 257, .tokens = tokens, .count = 256, .end_ids = &end, .end_count = 1});
-    struct mask_cache *cache = mask_cache_create(fake.grammar, v, NULL);
-    struct matcher m;
-    matcher_init(&m, cache);
-    bool does = matcher_accept_bytes(&m, text_of(text)) && matcher_may_end(&m);
-    matcher_end(&m);
-    mask_cache_destroy(cache);
-    vocabulary_unref(v);
-    return does;
 }

@@ -12,6 +12,7 @@
 #include "http/api/endpoints.h"
 #include "http/counters.h"
 #include "runtime/grammar/token_rules.h"
+#include "runtime/grammar/token_watch.h"
 
 #include <jansson.h>
 
@@ -72,6 +73,8 @@ struct fake {
     // Grammar and rules of the last admitted request, or NULL. Counted references.
     struct grammar *grammar;
     struct token_rules *rules;
+    // of the last request, whose grammar is that of optional calls; TOKEN_UNWATCHED: it is not
+    enum token_phase watch_phase;
     uint32_t key_id;
     uint64_t deadline_ns;
     uint32_t cached;
@@ -129,8 +132,12 @@ void fake_dimensions(void);           // allows fewer dimensions than the model'
 void fake_model_name(const char *name); // until fake_end
 void fake_models(uint32_t count);       // models named a, b, c, ... in place of one; until fake_end
 void fake_vocabulary(struct vocabulary *v); // the model's; owned by the caller
-void fake_grammar_bytes(size_t bytes);      // limit of all grammars together, until fake_end
-void fake_arena_limit(size_t bytes);        // limit of the exchange's arena; before the request
+struct vocabulary *fake_bytes(void);        // a vocabulary of all single bytes, and an end id
+// Lets grammars hold from the markers of optional calls on, with the dialect set before; until
+// fake_end.
+void fake_watch(void);
+void fake_grammar_bytes(size_t bytes); // limit of all grammars together, until fake_end
+void fake_arena_limit(size_t bytes);   // limit of the exchange's arena; before the request
 
 // Starts a fresh exchange and a model of this kind.
 void fake_begin(enum model_kind kind);

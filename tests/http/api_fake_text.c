@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chat template of api_fake.h.
+// The chat template of api_fake.h, and its queries of grammars.
 #include "api_fake.h"
 
 #include "http/api/fields.h"
+#include "runtime/grammar/matcher.h"
 #include "runtime/text/chat.h"
 
 #include <string.h>
@@ -143,4 +144,31 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
     *out = (struct chat_output){text_span(rendering.text, rendering.bytes), rendering.segments,
                                 rendering.count};
     return STATUS_OK;
+}
+
+struct vocabulary *fake_bytes(void)
+{
+    char bytes[256];
+    struct text tokens[256];
+    int32_t end = 256;
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        tokens[i] = text_span(&bytes[i], i < 0xFF ? 1 : 0);
+    }
+    return vocabulary_create(&(struct vocabulary_args){
+        .vocab = 257, .tokens = tokens, .count = 256, .end_ids = &end, .end_count = 1});
+}
+
+bool fake_grammar_has(const char *text)
+{
+    check(fake.grammar, "no grammar was submitted");
+    struct vocabulary *v = fake_bytes();
+    struct mask_cache *cache = mask_cache_create(fake.grammar, v, NULL);
+    struct matcher m;
+    matcher_init(&m, cache);
+    bool does = matcher_accept_bytes(&m, text_of(text)) && matcher_may_end(&m);
+    matcher_end(&m);
+    mask_cache_destroy(cache);
+    vocabulary_unref(v);
+    return does;
 }

@@ -453,6 +453,115 @@ TEST(test_a_grammar_begins_where_the_continued_message_ends)
     fake_begin(MODEL_GENERATOR);
 }
 
+static void ask_watched(const char *dialect, const char *body)
+{
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect(dialect, "think");
+    fake_watch();
+    fake_request(PATH, body);
+    if (fake.submits != 1)
+        fail_msg("%s: %s", body, fake.sent);
+}
+
+// Under plain auto a grammar holds from the marker of a call on: of any call of the tools, with
+// text and calls around it.
+TEST(test_optional_calls_have_a_grammar)
+{
+    static const struct {
+        const char *dialect, *more;
+        bool watched; // false: the answer has no such grammar
+        const char *has[6], *not[6];
+    } cases[] = {
+        {"hermes",
+         TOOLS "\"n\":1",
+         true,
+         {"", "Hi", F, CALL("f", "{\"city\":[1]}"), "Hi\n" G "so\n" F "\nend <tool", F "\n" G},
+         {"Hi <tool_call>", "<tool_call>\nno", CALL("h", "{}"), CALL("f", "[]"), F "<tool_call>\n",
+          "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n"}},
+        {"hermes",
+         TOOLS "\"n\":1",
+         true,
+         {"<think>\n<tool_call>\nwhat", "<think><tool_call></think>\n" G, "a <think><tool_"},
+         {"<think></think><tool_call>x", "a <think><tool_call>"}},
+        {"hermes", TOOLS "\"parallel_tool_calls\":false", true, {"Hi " F}, {"<tool_call>x"}},
+        {"hermes", STRICT, false, {"Hi"}, {F "Hi"}},
+        {"hermes", TOOLS "\"tool_choice\":\"required\"", false, {F}, {"Hi"}},
+        {"hermes", TOOLS ALLOWED("auto", TOOL("f", "")), false, {"Hi"}, {G}},
+        {"hermes", TOOLS OBJECT, false, {"{}"}, {"Hi"}},
+        {"glm",
+         TOOLS "\"n\":1",
+         true,
+         {"Hi<tool_call>f\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>.",
+          "<tool_call>g\n</tool_call>\n<tool_call>g\n</tool_call>"},
+         {"<tool_call>h\n</tool_call>", "<tool_call>f\ncity</arg_key>"}},
+    };
+    char body[4096];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(body, sizeof body, "{" HI ",%s}", cases[i].more);
+        ask_watched(cases[i].dialect, body);
+        assert_int_equal(fake.watch_phase, cases[i].watched ? TOKEN_HEAD : TOKEN_UNWATCHED);
+        for (int k = 0; k < 6 && cases[i].has[k]; k++)
+            if (!fake_grammar_has(cases[i].has[k]))
+                fail_msg("%s: does not have %s", cases[i].more, cases[i].has[k]);
+        for (int k = 0; k < 6 && cases[i].not[k]; k++)
+            if (fake_grammar_has(cases[i].not[k]))
+                fail_msg("%s: has %s", cases[i].more, cases[i].not[k]);
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+// The phase is that of the prompt's end, or of the message that is continued. Inside a call there
+// is no grammar, and none is needed if it would be refused otherwise.
+TEST(test_where_optional_calls_begin)
+{
+    static const struct {
+        const char *dialect, *body;
+        enum token_phase phase;
+    } cases[] = {
+        {"hermes", CONTINUED("<think>Let me see") TOOLS "\"n\":1}", TOKEN_REASONING},
+        {"hermes", CONTINUED("<think>so</think>") TOOLS "\"n\":1}", TOKEN_HEAD},
+        {"hermes", CONTINUED("Well") TOOLS "\"n\":1}", TOKEN_TEXT},
+        {"hermes", CONTINUED("<tool_call>\\n{\\\"name\\\": ") TOOLS "\"n\":1}", TOKEN_UNWATCHED},
+        {"hermes", "{" HI ",\"tool_choice\":\"none\"," TOOLS "\"n\":1}", TOKEN_UNWATCHED},
+        {"hermes", "{" HI "}", TOKEN_UNWATCHED},
+        {"llama-json", "{" HI "," TOOLS "\"n\":1}", TOKEN_UNWATCHED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ask_watched(cases[i].dialect, cases[i].body);
+        if (fake.watch_phase != cases[i].phase)
+            fail_msg("%s: phase %d", cases[i].body, (int)fake.watch_phase);
+        assert_int_equal(fake.grammar != NULL, cases[i].phase != TOKEN_UNWATCHED);
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
+// Without memory for the grammar, or with a set of tools that no grammar can express, the request
+// is served without it; one whose calls are forced is not.
+TEST(test_optional_calls_refuse_no_request)
+{
+    static const char *const more[] = {TOOLS "\"n\":1", TOOLS "\"tool_choice\":\"required\""};
+    char body[4096];
+    for (int forced = 0; forced < 2; forced++) {
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect("hermes", "think");
+        fake_watch();
+        fake_grammar_bytes(100);
+        snprintf(body, sizeof body, "{" HI ",%s}", more[forced]);
+        fake_request(PATH, body);
+        assert_int_equal(fake.submits, !forced);
+        assert_null(fake.grammar);
+        assert_true(forced || fake.watch_phase == TOKEN_UNWATCHED);
+        if (!forced)
+            fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
 static void expect_refused(const char *dialect, const char *more, const char *param,
                            const char *part)
 {

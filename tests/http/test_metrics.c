@@ -113,6 +113,7 @@ static void test_statistics_of_engines(void **state)
         STAT("grammars_stuck_total", grammars_stuck),
         STAT("grammars_over_total", grammars_over),
         STAT("grammars_crowded_total", grammars_crowded),
+        STAT("grammars_given_up_total", grammars_given_up),
     };
     static const struct stat_case vllm[] = {
         STAT("num_requests_running", sequences_running),

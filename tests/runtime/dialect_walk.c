@@ -149,7 +149,7 @@ bool subject_walk(const struct subject *s, struct matcher *m, uint64_t *seed, st
 
 void heard_free(struct heard *h)
 {
-    for (uint32_t i = 0; i < DIALECT_CALLS_MAX; i++)
+    for (uint32_t i = 0; i < HEARD_CALLS_MAX; i++)
         json_buffer_free(&h->arguments[i]);
     json_buffer_free(&h->line);
     json_buffer_free(&h->text);
@@ -166,7 +166,7 @@ static void heard_events(struct heard *h, const struct reply_event *events, uint
             json_put_raw(&h->reasoning, e->text);
         if (e->kind < REPLY_CALL || e->kind > REPLY_CALL_END)
             continue;
-        assert_true(e->call < DIALECT_CALLS_MAX);
+        assert_true(e->call < HEARD_CALLS_MAX);
         if (e->kind == REPLY_CALL) {
             snprintf(h->names[e->call], sizeof h->names[0], "%.*s", (int)e->text.bytes, e->text.at);
             h->count = e->call + 1;
@@ -191,7 +191,7 @@ static struct reply *reader_of(const struct subject *s, const json_t *tools,
 
 // Returns true if the arguments in the events continue those of the complete answer. out[call]:
 // bytes of arguments seen before, which it advances.
-static bool goes_on(const struct heard *whole, size_t out[static DIALECT_CALLS_MAX],
+static bool goes_on(const struct heard *whole, size_t out[static HEARD_CALLS_MAX],
                     const struct reply_event *events, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -211,7 +211,7 @@ size_t subject_cut(const struct subject *s, const json_t *tools, const struct wr
                    enum dialect_start start, const struct heard *whole)
 {
     struct reply *r = reader_of(s, tools, start);
-    size_t out[DIALECT_CALLS_MAX] = {0}, end = 0;
+    size_t out[HEARD_CALLS_MAX] = {0}, end = 0;
     bool fine = true;
     while (fine && end < w->text.bytes) {
         size_t at = end++;
@@ -222,7 +222,7 @@ size_t subject_cut(const struct subject *s, const json_t *tools, const struct wr
             reply_feed(r, text_span(w->text.at + at, end - at), w->special.at[at] != 0, &count);
         fine = goes_on(whole, out, events, count);
         struct reply *copy = reply_copy(r);
-        size_t then[DIALECT_CALLS_MAX];
+        size_t then[HEARD_CALLS_MAX];
         memcpy(then, out, sizeof then);
         events = reply_finish(copy, &count);
         fine = fine && goes_on(whole, then, events, count);

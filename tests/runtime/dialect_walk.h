@@ -11,7 +11,7 @@
 
 #define WALK_OTHER "<|other|>" // a special token that no dialect uses
 
-enum { BYTES = 256, SPECIALS = 64 };
+enum { BYTES = 256, SPECIALS = 64, HEARD_CALLS_MAX = 4 * DIALECT_CALLS_MAX };
 
 // Returns a pseudo-random number from 0 to below - 1 and advances the seed.
 uint32_t walk_random(uint64_t *seed, uint32_t below);
@@ -62,9 +62,9 @@ const char *subject_opening(const struct subject *s);
 
 // The reader's events for an answer, collected per call and, by heard_line, as one line.
 struct heard {
-    struct json_buffer line, arguments[DIALECT_CALLS_MAX];
-    char names[DIALECT_CALLS_MAX][REPLY_NAME_MAX + 1];
-    bool complete[DIALECT_CALLS_MAX];
+    struct json_buffer line, arguments[HEARD_CALLS_MAX];
+    char names[HEARD_CALLS_MAX][REPLY_NAME_MAX + 1];
+    bool complete[HEARD_CALLS_MAX];
     uint32_t count;
     bool reasons; // true if the answer ends in reasoning, where no grammar holds
     struct json_buffer text, reasoning;

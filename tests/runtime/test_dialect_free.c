@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers that may call, but need not: the reader finds the text, reasoning and calls that the
 // grammar allowed, and a function that is not strict may be called the way models call it.
+#include "runtime/text/dialect/watch.h"
 #include "runtime/text/grammar/source.h"
 #include "tests/grammar/schema_rig.h"
 #include "tests/runtime/dialect_walk.h"
@@ -388,13 +389,13 @@ static void check_form(const struct subject *s, const json_t *tools, struct mask
     heard_free(&h);
 }
 
-static void pieces_walk(const struct subject *s, enum form form, uint64_t *seed)
+static void pieces_walk(const struct subject *s, enum form form, bool resumes, uint64_t *seed)
 {
     json_t *tools = parsed("[{\"name\":\"f\"},{\"name\":\"g\",\"strict\":true,\"parameters\":{"
                            "\"properties\":{\"s\":{\"type\":\"string\",\"maxLength\":2}},"
                            "\"required\":[\"s\"],\"additionalProperties\":false}}]");
     struct dialect_grammar_args args = {
-        .dialect = &s->d, .tools = tools, .parallel = true, .reasoning = true};
+        .dialect = &s->d, .tools = tools, .parallel = true, .resumes = resumes, .reasoning = true};
     struct mask_cache *c = form == FORM_FREE ? subject_cache(s, &args) : form_cache(s, form, &args);
     struct mask_cache *alone = form == FORM_FREE ? NULL : form_cache(s, form, NULL);
     struct schema_rig fits;
@@ -426,7 +427,9 @@ static void pieces_walk(const struct subject *s, enum form form, uint64_t *seed)
 
 static void pieces(const struct subject *s, uint64_t *seed)
 {
-    pieces_walk(s, FORM_FREE, seed);
+    pieces_walk(s, FORM_FREE, false, seed);
+    if (dialect_marks_calls(&s->d)) // text and other calls may follow a call
+        pieces_walk(s, FORM_FREE, true, seed);
 }
 
 static void formed_pieces(const struct subject *s, uint64_t *seed)
@@ -434,7 +437,7 @@ static void formed_pieces(const struct subject *s, uint64_t *seed)
     struct subject own = *s;
     own.has_text_grammar = true;
     for (int form = FORM_ANY; form < FORMS; form++)
-        pieces_walk(&own, (enum form)form, seed);
+        pieces_walk(&own, (enum form)form, false, seed);
 }
 
 static void test_text_with_a_grammar_is_unchanged(void **state)

@@ -21,7 +21,7 @@ struct alone { // a worker without an engine and without a thread
     struct mask_job jobs[JOBS];
     struct sequence_matcher matchers[SEATS];
     struct grammar_cache caches[CACHES];
-    uint8_t verdicts[SEATS];
+    uint8_t verdicts[SEATS], phases[SEATS];
     uint32_t spent[SEATS], spare[WORDS];
     struct engine_stats stats;
     uint32_t rows[SEATS][WORDS];
@@ -34,6 +34,7 @@ static void alone_open(struct alone *a, uint32_t caches)
     rig_defaults(&rig);
     a->worker = (struct mask_worker){.job = a->jobs,
                                      .verdict = a->verdicts,
+                                     .phase = a->phases,
                                      .spent = a->spent,
                                      .spare = a->spare,
                                      .vocabulary = rig_letters(&rig),

@@ -487,6 +487,83 @@ static void test_a_fault_between_launch_and_sample_releases_the_slot(void **stat
     grammar_unref(g);
 }
 
+// Returns the grammar of text in which `call` follows each "c", and its table.
+static struct grammar *calls_after_c(struct rig *rig, const char *call, struct token_watch **watch)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    struct grammar_builder *b = grammar_builder_create(NULL);
+    uint32_t rule, answer = grammar_rule(b, text_of("answer"), &rule);
+    struct grammar_marker marker = {.text = text_of("c")};
+    marker.then = grammar_join(b, grammar_literal(b, text_of(call)), answer);
+    struct grammar_free_part part = {.markers = &marker, .count = 1};
+    grammar_rule_set(b, rule, grammar_free_part(b, &part));
+    assert_int_equal(grammar_finish(b, answer, &g, &err), STATUS_OK);
+    marker.then = TOKEN_THEN_GRAMMAR;
+    struct token_watch_args args = {
+        .vocabulary = rig->options.vocabulary, .markers = &marker, .count = 1};
+    *watch = token_watch_create(&args);
+    return g;
+}
+
+// Answers with optional calls: with the first grammar, calls can be written; with the second, no
+// token has the byte that follows the marker.
+static void optional_calls(uint32_t flight, bool written)
+{
+    struct rig rig;
+    struct got got = {.last = false};
+    struct token_watch *watch;
+    uint32_t calls = 0;
+    rig_defaults(&rig);
+    rig.fake.facts.steps_in_flight = flight;
+    open_letters(&rig);
+    struct grammar *g = calls_after_c(&rig, written ? "ab" : "!", &watch);
+    struct submit_args args = request_args(g);
+    args.watch = watch;
+    args.watch_phase = TOKEN_TEXT;
+    args.choice_count = CHOICES;
+    args.ignore_end = true;
+    args.max_tokens = TOKENS;
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    for (uint32_t choice = 0; choice < CHOICES; choice++) {
+        assert_int_equal(got.count[choice], TOKENS);
+        assert_int_equal(got.finish[choice], FINISH_LENGTH);
+        for (uint32_t i = 0; i + 2 < TOKENS; i++) {
+            const int32_t *token = &got.token[choice][i];
+            calls += token[0] == 'c' - 'a';
+            assert_true(!written || token[0] != 'c' - 'a' || (token[1] == 0 && token[2] == 1));
+        }
+    }
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    assert_true(calls > 0);
+    assert_int_equal(stats->grammars_stuck + stats->grammars_over + stats->grammars_crowded, 0);
+    if (written) { // two rows inside of a call, and one that finds its end
+        assert_int_equal(stats->grammars_given_up, 0);
+        assert_in_range(stats->mask_rows, 2 * calls, 3 * (calls + 2 * CHOICES));
+    } else {
+        assert_in_range(stats->grammars_given_up, 1, CHOICES);
+        assert_in_range(stats->mask_rows, 1, CHOICES);
+    }
+    rig_close(&rig);
+    assert_int_equal(token_watch_owners(watch), 1);
+    token_watch_unref(watch);
+    grammar_unref(g);
+}
+
+static void test_optional_calls_have_masks_only_inside(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++)
+        optional_calls(flight, true);
+}
+
+static void test_optional_calls_that_cannot_be_written_end_no_answer(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++)
+        optional_calls(flight, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +583,8 @@ int main(void)
         cmocka_unit_test(test_free_choices_do_not_change),
         cmocka_unit_test(test_caches_of_unused_grammars_are_evicted),
         cmocka_unit_test(test_a_fault_between_launch_and_sample_releases_the_slot),
+        cmocka_unit_test(test_optional_calls_have_masks_only_inside),
+        cmocka_unit_test(test_optional_calls_that_cannot_be_written_end_no_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

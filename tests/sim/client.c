@@ -55,12 +55,20 @@ static void generation_fill(struct sim *sim, struct client *c)
     for (uint32_t i = 0; i < a->bias_count; i++)
         c->bias[i] = (struct token_bias){(int32_t)roll(dice, 50), (float)roll(dice, 9)};
     uint32_t which = roll(dice, 2 * SIM_GRAMMARS);
+    if (which == SIM_OPTIONAL && !sim->watch)
+        which = 3;
     if (sim->options.vocabulary && which < SIM_GRAMMARS)
         a->grammar = sim->grammars[which];
     for (uint32_t i = 0; a->grammar && i < submit_choices(a); i++)
         matcher_init(&c->matchers[i], sim->caches[which]);
     if (sim->options.vocabulary && chance(dice, 25))
         rules_roll(sim, c);
+    if (a->grammar && which == SIM_OPTIONAL) {
+        a->watch = sim->watch;
+        a->watch_phase = (uint8_t)roll(dice, TOKEN_OPEN);
+    }
+    for (uint32_t i = 0; a->watch && i < submit_choices(a); i++)
+        grammar_watch(c, i);
     bool penalty = chance(dice, 25) && sim->fake.facts.limits.penalty_rows > 0;
     a->sampling = (struct sampling){.seed = roll(dice, 3),
                                     .repetition = penalty ? 1.5f : 1.0f,
@@ -185,7 +193,7 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
 {
     const struct model_facts *f = &sim->fake.facts;
     uint32_t index = c->outputs[choice];
-    if (c->args.grammar && contains(f->end_ids, f->end_count, token))
+    if (c->args.grammar && !c->args.watch && contains(f->end_ids, f->end_count, token))
         return FINISH_STOP;
     bool end = !c->args.ignore_end && contains(f->end_ids, f->end_count, token);
     bool stop = contains(c->stop_ids, c->args.stop_id_count, token);

@@ -403,7 +403,7 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct fake
 {
     uint64_t sum = row->sum;
     const uint32_t *mask =
-        row->mask == BATCH_NO_MASK ? NULL : masks + (size_t)row->mask * m->mask_words;
+        row->mask == BATCH_NO_MASK || !masks ? NULL : masks + (size_t)row->mask * m->mask_words;
     struct sample_params *p = &m->params[row->slot];
     struct sample_result *result = &out->results[out->count];
     *result = (struct sample_result){.token = -1, .flags = SAMPLED_DONE};
@@ -581,7 +581,8 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, 
     (void)err;
     delay(m);
     check(m->launched == m->sampled + 1, "sample without launch");
-    check(count == m->mask_count && (count == 0) == !masks, "%u masks of %u", count, m->mask_count);
+    check((count == 0 || count == m->mask_count) && (count == 0) == !masks, "%u masks of %u", count,
+          m->mask_count);
     m->ahead += count > 0 && m->sampled > m->collected;
     m->sampled++;
     struct fake_slot *out = &m->ring[m->sampled % FAKE_RING];

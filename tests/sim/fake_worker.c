@@ -22,8 +22,7 @@ static void work(struct mask_worker *w)
     mask_work(w);
     for (; at != end; at++) {
         const struct mask_job *job = &w->job[at & w->ring.mask];
-        if (!job->words || job->sequence == MASK_NO_SEQUENCE ||
-            !chance(&worker_dice, worker_refuses))
+        if (!job->words || job->sequence >= MASK_EVERY || !chance(&worker_dice, worker_refuses))
             continue;
         w->verdict[job->row] = MASK_POSTPONED;
         memset(job->words, 0, w->words * sizeof *job->words);

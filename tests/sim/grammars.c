@@ -30,7 +30,50 @@ static struct vocabulary *vocabulary_roll(struct sim *sim)
 }
 
 // By `which`: 0: 3 to 20 letters; 1: some words; 2: nested brackets; 3: free text up to a marker;
-// 4: a byte that no token contains; 5: free text that must not end without its marker.
+// 4: a byte that no token contains; 5: free text that must not end without its marker;
+// SIM_OPTIONAL: free text and reasoning with calls, after which the text goes on.
+static const struct text call_mark = {"cd", 2}, open_mark = {"ba", 2}, close_mark = {"dd", 2};
+
+static uint32_t optional_calls(struct grammar_builder *b)
+{
+    uint32_t head, rule, answer = grammar_rule(b, text_of("answer"), &head);
+    uint32_t reasoning = grammar_rule(b, text_of("reasoning"), &rule);
+    uint32_t call[] = {grammar_repeat(b, grammar_byte(b, 'a', 'b'), 2, 2),
+                       grammar_literal(b, text_of("e")), answer};
+    struct grammar_marker marks[] = {{call_mark, grammar_join_all(b, call, 3), false},
+                                     {open_mark, reasoning, true}};
+    struct grammar_marker close = {close_mark, answer, false};
+    grammar_rule_set(b, head, grammar_free_part(b, &(struct grammar_free_part){marks, 2, false}));
+    grammar_rule_set(b, rule, grammar_free_part(b, &(struct grammar_free_part){&close, 1, false}));
+    return answer;
+}
+
+// Returns true if each letter is a token that ends no answer.
+static bool letters_exist(const struct vocabulary *v)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < vocabulary_size(v); i++) {
+        struct text token = vocabulary_token(v, (int32_t)i);
+        if (token.bytes == 1)
+            seen |= 1u << (token.at[0] - 'a');
+    }
+    return seen == (1u << LETTERS) - 1;
+}
+
+static void watch_open(struct sim *sim)
+{
+    const struct grammar_marker marks[] = {{call_mark, TOKEN_THEN_GRAMMAR, false},
+                                           {open_mark, TOKEN_THEN_REASONING, true}};
+    struct token_watch_args args = {.vocabulary = sim->options.vocabulary,
+                                    .markers = marks,
+                                    .count = 2,
+                                    .reasoning_open = open_mark,
+                                    .reasoning_close = close_mark,
+                                    .call = call_mark};
+    if (letters_exist(sim->options.vocabulary))
+        sim->watch = token_watch_create(&args);
+}
+
 static uint32_t expression(struct grammar_builder *b, uint32_t which)
 {
     static const struct text words[] = {{"abc", 3}, {"abcde", 5}, {"eda", 3}, {"c", 1}};
@@ -49,6 +92,8 @@ static uint32_t expression(struct grammar_builder *b, uint32_t which)
         grammar_rule_set(b, rule, grammar_either(b, nested, grammar_literal(b, text_of("c"))));
         return inside;
     }
+    if (which == SIM_OPTIONAL)
+        return optional_calls(b);
     if (which == 4)
         return grammar_join(b, grammar_repeat(b, grammar_literal(b, text_of("a")), 0, 5),
                             grammar_literal(b, text_of("z")));
@@ -66,6 +111,7 @@ void grammars_open(struct sim *sim)
         struct mask_cache_options options = {.bytes_max = 0};
         sim->caches[i] = mask_cache_create(sim->grammars[i], sim->options.vocabulary, &options);
     }
+    watch_open(sim);
 }
 
 // The engine must be closed: no other owner holds a reference.
@@ -77,13 +123,64 @@ void grammars_close(struct sim *sim)
                   grammar_owners(sim->grammars[i]));
         grammar_unref(sim->grammars[i]);
     }
+    sim_check(sim, !sim->watch || token_watch_owners(sim->watch) == 1, "the watch has %u owners",
+              token_watch_owners(sim->watch));
+    token_watch_unref(sim->watch);
     vocabulary_unref(sim->options.vocabulary);
+}
+
+static void phase_enter(struct client *c, uint32_t choice, enum token_phase phase)
+{
+    struct text bytes;
+    struct matcher *m = &c->matchers[choice];
+    check(token_watch_entry(c->args.watch, phase, false, &bytes), "no way into phase %d", phase);
+    matcher_restart(m);
+    check(matcher_accept_bytes(m, bytes), "the entry of phase %d is refused", phase);
+}
+
+void grammar_watch(struct client *c, uint32_t choice)
+{
+    bool call = c->args.watch_phase == TOKEN_CALL;
+    phase_enter(c, choice, c->args.watch_phase);
+    c->phases[choice] = call ? TOKEN_OPEN : c->args.watch_phase;
+}
+
+// Notes a token in an answer with optional calls. The matcher is up to date only inside of calls
+// and marks.
+static void watch_take_token(struct client *c, uint32_t choice, const struct vocabulary *v,
+                             int32_t token)
+{
+    struct matcher *m = &c->matchers[choice];
+    enum token_phase before = c->phases[choice];
+    bool text = false;
+    if (before < TOKEN_PHASES) {
+        c->phases[choice] = token_watch_next(c->args.watch, before, token);
+        if (c->phases[choice] != TOKEN_OPEN)
+            return;
+        phase_enter(c, choice, before);
+        text = !matcher_accept(m, token);
+    } else if (vocabulary_is_end(v, token)) {
+        text = true;
+    } else {
+        bool free = !matcher_needs_mask(m), bytes = vocabulary_token(v, token).bytes > 0;
+        check(matcher_accept(m, token) || (free && !bytes), "token %d does not fit", token);
+    }
+    if (text)
+        phase_enter(c, choice, TOKEN_TEXT);
+    for (int at = 0; at < 2 * TOKEN_PHASES; at++) {
+        struct text bytes;
+        if (token_watch_entry(c->args.watch, (enum token_phase)(at / 2), at % 2, &bytes) &&
+            matcher_is_after(m, bytes))
+            c->phases[choice] = (enum token_phase)(at / 2);
+    }
 }
 
 enum next grammar_next(struct client *c, uint32_t choice, uint32_t *mask)
 {
     struct matcher *m = &c->matchers[choice];
     memset(mask, 0, SIM_MASK_WORDS * sizeof *mask);
+    if (c->args.watch && c->phases[choice] < TOKEN_PHASES)
+        return NEXT_FREE;
     if (matcher_mask(m, mask) != MATCHER_OK)
         return NEXT_STUCK;
     if (!matcher_needs_mask(m))
@@ -283,6 +380,10 @@ bool rules_leave(const struct sim *sim, const struct client *c, uint32_t choice,
 void grammar_take_token(struct sim *sim, struct client *c, uint32_t choice, int32_t token)
 {
     struct matcher *m = &c->matchers[choice];
+    if (c->args.watch) {
+        watch_take_token(c, choice, sim->options.vocabulary, token);
+        return;
+    }
     bool free = !matcher_needs_mask(m);
     bool taken = matcher_accept(m, token);
     bool bytes = vocabulary_token(sim->options.vocabulary, token).bytes > 0;

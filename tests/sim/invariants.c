@@ -484,7 +484,7 @@ static void matchers_hold(struct sim *sim)
         const struct sequence *s = &e->sequences[i];
         const struct sequence_matcher *m = &e->masks.matchers[i];
         const struct grammar_cache *of = m->of;
-        bool begun = of || m->rules || m->grammar;
+        bool begun = of || m->rules || m->grammar || m->watch;
         sim_check(sim, s->matched == begun, "sequence %u: a matcher %d, one expected %d", i, begun,
                   s->matched);
         sim_check(sim, !of || !s->request || of->grammar == s->request->args.grammar,

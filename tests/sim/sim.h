@@ -5,7 +5,12 @@
 #include "scheduler/internal.h"
 #include "tests/sim/fake.h"
 
-enum { SIM_GRAMMARS = 6, SIM_VOCAB_MAX = 448, SIM_MASK_WORDS = SIM_VOCAB_MAX / 32 };
+enum {
+    SIM_OPTIONAL = 6, // index of the grammar of optional calls
+    SIM_GRAMMARS = 7,
+    SIM_VOCAB_MAX = 448,
+    SIM_MASK_WORDS = SIM_VOCAB_MAX / 32
+};
 enum { SIM_BAD_MAX = 6, SIM_BAD_TOKENS = 3, SIM_OUTPUTS_MAX = 256, SIM_BUDGET_BYTES = 3 };
 enum { SIM_CLIENTS = 64, SIM_CHOICES = 14, SIM_PROMPT_MAX = 512, SIM_BIAS_MAX = 4, SIM_KEYS = 4 };
 
@@ -54,6 +59,7 @@ struct client { // a request as its h2o thread sees it
     struct step_bias bias_expected[SIM_BIAS_MAX];
     struct fake_alone alone[SIM_CHOICES];
     struct matcher matchers[SIM_CHOICES]; // with a grammar: state of each answer
+    enum token_phase phases[SIM_CHOICES]; // with args.watch: phase of each answer
     uint32_t outputs[SIM_CHOICES];
     int32_t history[SIM_CHOICES][SIM_OUTPUTS_MAX]; // with rules: output tokens
     uint32_t rules_allowed[SIM_MASK_WORDS];        // bit set of the ids that args.rules allows
@@ -86,6 +92,7 @@ struct sim {
     struct engine *engine;
     struct grammar *grammars[SIM_GRAMMARS]; // if options has a vocabulary
     struct mask_cache *caches[SIM_GRAMMARS];
+    struct token_watch *watch; // for SIM_OPTIONAL; NULL: the vocabulary lacks letters
     struct waker *waker;
     struct port *ports[4];
     struct client clients[SIM_CLIENTS];
@@ -112,6 +119,8 @@ void grammars_close(struct sim *sim);
 enum next { NEXT_FREE, NEXT_MASKED, NEXT_NOTHING, NEXT_STUCK };
 // Returns what may follow in a choice with a grammar; for NEXT_MASKED, `mask` contains the ids.
 enum next grammar_next(struct client *client, uint32_t choice, uint32_t *mask);
+// Begins a choice whose calls are optional, once args are complete.
+void grammar_watch(struct client *client, uint32_t choice);
 // rules_roll chooses random rules. rules_leave removes from `mask` what they forbid, id by id;
 // returns false if nothing would be left.
 void rules_roll(struct sim *sim, struct client *client);

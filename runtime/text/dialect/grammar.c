@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-enum { OPENINGS_MAX = ROW_MARKERS + 4, BLANKS = 4 };
+enum { OPENINGS_MAX = ROW_MARKERS + 4, BLANKS = 4, ID_DIGITS_MAX = 4 };
 
 struct calling {
     struct write w;
@@ -60,14 +60,20 @@ static bool ends_in_special(const struct dialect *d, const char *text)
     return last >= 0;
 }
 
-// Returns a literal, also without the special token at its end: some models use that token as an
-// end id, so the answer can end before it.
-static uint32_t literal_at_end(struct write *w, const char *text)
+// Returns the literal that ends a call or all calls, and what may follow it; also the literal
+// without the special token at its end: some models use that token as an end id, so the answer can
+// end before it.
+static uint32_t literal_at_end(struct calling *a, const char *text)
 {
+    struct write *w = &a->w;
     size_t at = 0, before = 0;
     int32_t token;
     uint32_t whole = write_literal(w, text, GRAMMAR_EMPTY);
-    if (!ends_in_special(w->d, text))
+    bool special = ends_in_special(w->d, text);
+    // Without an end that is read as such, what follows the only call could belong to it.
+    if (w->args->resumes && (special || !w->syntax->one_call))
+        whole = grammar_join(w->b, whole, a->head);
+    if (!special)
         return whole;
     while (text[at] != 0) {
         before = at;
@@ -89,6 +95,8 @@ static uint32_t id_of(struct write *w, uint32_t number)
     uint32_t one = grammar_chars(b, lower, 2);
     switch (w->syntax->id) {
     case DIALECT_ID_INDEX:
+        if (w->args->resumes) // the number depends on the calls before, also of earlier messages
+            return grammar_repeat(b, grammar_chars(b, lower, 1), 1, ID_DIGITS_MAX);
         snprintf(digits, sizeof digits, "%u", number);
         return grammar_literal(b, text_of(digits));
     case DIALECT_ID_ALNUM_9:
@@ -100,6 +108,12 @@ static uint32_t id_of(struct write *w, uint32_t number)
     }
 }
 
+// Returns true if the end of a call is that of all calls.
+static bool call_ends_all(const struct dialect_syntax *s)
+{
+    return s->one_call && *s->end == 0 && s->arguments == ARGUMENTS_JSON;
+}
+
 // Returns one call. open: the literal that opens it, or the part of that literal which the answer
 // does not have yet. number: index of the call, for its id.
 static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
@@ -108,14 +122,19 @@ static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
     const struct dialect_syntax *s = w->syntax;
     uint32_t id = id_of(w, number), all = GRAMMAR_NOTHING;
     uint32_t name_close = write_literal(w, s->name_close, id);
-    uint32_t close = s->one_call && *s->end == 0 && s->arguments == ARGUMENTS_JSON
-                         ? literal_at_end(w, s->call_close)
-                         : write_literal(w, s->call_close, id);
+    uint32_t close =
+        call_ends_all(s) ? literal_at_end(a, s->call_close) : write_literal(w, s->call_close, id);
     for (uint32_t i = 0; i < a->count; i++) {
         uint32_t parts[] = {grammar_literal(w->b, a->names[i]), name_close, a->arguments[i], close};
         all = grammar_either(w->b, grammar_join_all(w->b, parts, 4), all);
     }
     return grammar_join(w->b, write_literal(w, open, id), all);
+}
+
+static const char *after_prefix(const char *text, const char *prefix)
+{
+    size_t bytes = strlen(prefix);
+    return strncmp(text, prefix, bytes) == 0 ? text + bytes : NULL;
 }
 
 // Returns all calls after the first one.
@@ -124,9 +143,11 @@ static uint32_t calls_after(struct calling *a)
     struct write *w = &a->w;
     const struct dialect_syntax *s = w->syntax;
     uint32_t separator = write_literal(w, s->separator, GRAMMAR_EMPTY), all = GRAMMAR_EMPTY;
-    if (!w->args->parallel || s->one_call)
+    // If nothing is left to be ended after a call, the next one is found by its marker.
+    bool found = w->args->resumes && (*s->end == 0 || after_prefix(s->separator, s->end));
+    if (!w->args->parallel || s->one_call || found)
         return GRAMMAR_EMPTY;
-    if (s->id != DIALECT_ID_INDEX)
+    if (s->id != DIALECT_ID_INDEX || w->args->resumes)
         return grammar_repeat(w->b, grammar_join(w->b, separator, call_from(a, s->call_open, 1)), 0,
                               DIALECT_CALLS_MAX - 1);
     for (uint32_t number = DIALECT_CALLS_MAX - 1; number > 0; number--) {
@@ -141,15 +162,11 @@ static uint32_t calls_after(struct calling *a)
 static uint32_t calls_from(struct calling *a, const char *begin, const char *open)
 {
     struct write *w = &a->w;
+    uint32_t end =
+        call_ends_all(w->syntax) ? (uint32_t)GRAMMAR_EMPTY : literal_at_end(a, w->syntax->end);
     uint32_t parts[] = {write_literal(w, begin, GRAMMAR_EMPTY), call_from(a, open, 0),
-                        calls_after(a), literal_at_end(w, w->syntax->end)};
+                        calls_after(a), end};
     return grammar_join_all(w->b, parts, 4);
-}
-
-static const char *after_prefix(const char *text, const char *prefix)
-{
-    size_t bytes = strlen(prefix);
-    return strncmp(text, prefix, bytes) == 0 ? text + bytes : NULL;
 }
 
 static const char *marker_text(const struct dialect *d, enum marker_role role)
@@ -187,9 +204,10 @@ static uint32_t calls_after_marker(struct calling *a, enum marker_role role, con
         return own;
     const char *close = marker_text(d, ROLE_CALL_CLOSE);
     uint32_t calls = calls_from(a, a->w.syntax->begin, a->w.syntax->call_open);
-    return close ? grammar_join(a->w.b, calls,
-                                grammar_optional(a->w.b, write_literal(&a->w, close, 0)))
-                 : calls;
+    return close && !a->w.args->resumes
+               ? grammar_join(a->w.b, calls,
+                              grammar_optional(a->w.b, write_literal(&a->w, close, 0)))
+               : calls;
 }
 
 // The text after a marker in free text.
@@ -482,6 +500,8 @@ static uint32_t free_root(struct calling *a)
         a->head = answer;
     }
     grammar_rule_set(b, reasoning, reasons ? reasoning_before(a, after) : GRAMMAR_NOTHING);
+    if (args->resumes)
+        return answer;
     if (args->start == DIALECT_START_REASONING && reasons)
         return a->reasoning;
     if (args->start == DIALECT_START_MIDST)
@@ -551,6 +571,8 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
     enum status status = STATUS_OK;
     *root = GRAMMAR_NOTHING;
     check(a.w.syntax || count == 0, "the dialect has no calls");
+    check(!args->resumes || !(args->must || args->has_text_grammar),
+          "calls that are forced resume");
     if (args->has_text_grammar && args->content == GRAMMAR_NOTHING && !grammar_failed(b))
         return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
     a.names = heap_alloc((count + 1) * sizeof *a.names);

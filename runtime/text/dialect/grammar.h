@@ -26,7 +26,12 @@ struct dialect_grammar_args {
     // of functions with "strict": true match their schemas, those of others are any object in which
     // the names of the schema occur once each, with at most SCHEMA_OTHERS_MAX others.
     bool must;
-    bool parallel;     // true: more than one call is allowed if the dialect can write that
+    bool parallel; // true: more than one call is allowed if the dialect can write that
+    // true: after a call, text and other calls may follow, and `start` does not matter, because the
+    // grammar always begins at the beginning of an answer; the phases of dialect_watch (watch.h)
+    // lead elsewhere. Ids with the number of the call have any number. Not with `must` or
+    // has_text_grammar.
+    bool resumes;
     bool reasoning;    // true: marks of reasoning count; calls inside of reasoning are text
     bool no_reasoning; // true: with `must` or `has_text_grammar` the answer contains no reasoning
     // true: with `has_text_grammar` the answer contains reasoning at most once; for requests that

@@ -115,6 +115,7 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
         return false;
     flag_put(out, "must", calls->must);
     flag_put(out, "parallel", calls->parallel);
+    flag_put(out, "resumes", calls->resumes);
     flag_put(out, "reasoning", calls->reasoning);
     flag_put(out, "no_reasoning", calls->no_reasoning);
     flag_put(out, "reasoning_once", calls->reasoning_once);
@@ -152,6 +153,7 @@ static enum status calls_build(struct grammar_builder *b, const struct grammar_s
         .allowed = json_object_get(all, "allowed"),
         .must = json_is_true(json_object_get(all, "must")),
         .parallel = json_is_true(json_object_get(all, "parallel")),
+        .resumes = json_is_true(json_object_get(all, "resumes")),
         .reasoning = json_is_true(json_object_get(all, "reasoning")),
         .no_reasoning = json_is_true(json_object_get(all, "no_reasoning")),
         .reasoning_once = json_is_true(json_object_get(all, "reasoning_once")),

@@ -36,7 +36,7 @@ struct grammar_source {
 // Constraint of tool calls; see struct dialect_grammar_args for the members.
 struct grammar_calls {
     const json_t *tools, *allowed; // of each tool only name, parameters and strict count
-    bool must, parallel, reasoning, no_reasoning, reasoning_once;
+    bool must, parallel, resumes, reasoning, no_reasoning, reasoning_once;
     enum dialect_start start;
     struct grammar_source content; // constraint of text outside calls; KIND_NONE: free text
 };

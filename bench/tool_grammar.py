@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens per second of chat requests with tools, with and without the grammar of optional calls (the option
+tool-call-grammar), in interleaved pairs on two servers with the same model and prompts.
+
+    bench/tool_grammar.py [pairs [streams [tokens [model]]]]
+
+Defaults: 10 pairs, 16 streams, 600 tokens each, the built-in chat model with a template of Hermes' dialect. The
+answers contain no calls, so that every row should be sampled without a mask. WEFT_BUILD: build folder.
+"""
+import concurrent.futures
+import http.client
+import json
+import pathlib
+import re
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import serving  # noqa: E402
+
+TEMPLATE = serving.ROOT / "tests/e2e/hermes.jinja"
+TOOLS = [{"type": "function", "function": {"name": f"tool_{i}", "description": "Looks something up.", "parameters": {
+    "type": "object", "properties": {"query": {"type": "string"}, "count": {"type": "integer"}}}}} for i in range(12)]
+
+
+def request(port, method, path, body=None):
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    client.request(method, path, body and json.dumps(body), serving.HEAD)
+    answer = client.getresponse()
+    text = answer.read().decode()
+    assert answer.status == 200, text
+    return text
+
+
+def ask(port, number, tokens):
+    body = {"model": "chat", "max_tokens": tokens, "ignore_eos": True, "seed": number, "temperature": 1, "tools": TOOLS,
+            "messages": [{"role": "user", "content": f"Tell me a story about the number {number}."}]}
+    return json.loads(request(port, "POST", "/v1/chat/completions", body))
+
+
+def metric(port, name):
+    return sum(float(value) for value in re.findall(rf"^weft_{name}(?:{{.*}})? (\S+)$", request(port, "GET", "/metrics"),
+                                                    re.M))
+
+
+def run(port, streams, tokens):
+    """Tokens per second of this many requests at a time, and their texts."""
+    with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+        begun = time.monotonic()
+        answers = list(pool.map(lambda number: ask(port, number, tokens), range(streams)))
+        seconds = time.monotonic() - begun
+    assert not any(a["choices"][0]["message"].get("tool_calls") for a in answers)
+    return (sum(a["usage"]["completion_tokens"] for a in answers) / seconds,
+            [a["choices"][0]["message"]["content"] for a in answers])
+
+
+def processor():
+    names = re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return f"{names[0] if names else 'unknown'}, {len(names)} threads"
+
+
+def main():
+    pairs, streams, tokens = [int(sys.argv[i + 1]) if len(sys.argv) > i + 1 else default
+                              for i, default in enumerate((10, 16, 600))]
+    model = f"{sys.argv[4] if len(sys.argv) > 4 else serving.DEMO},chat-template={TEMPLATE}"
+    with serving.started(model + ",tool-call-grammar=on") as on, \
+            serving.started(model + ",tool-call-grammar=off") as off:
+        same = run(on, streams, tokens)[1] == run(off, streams, tokens)[1]  # warms both
+        rates = {on: [], off: []}
+        for pair in range(pairs):
+            for port in (on, off) if pair % 2 == 0 else (off, on):
+                rates[port].append(run(port, streams, tokens)[0])
+        assert metric(on, "grammars_compiled_total") == 1 and metric(off, "grammars_compiled_total") == 0
+        masked = metric(on, "mask_rows_total") / metric(on, "rows_total")
+    ratios = [a / b for a, b in zip(rates[on], rates[off])]
+    print(f"processor: {processor()}")
+    print(f"{pairs} pairs, {streams} streams, {tokens} tokens each; equal answers: {same}")
+    print(f"on:  {statistics.median(rates[on]):.0f} tokens/s (median), {[round(r) for r in rates[on]]}")
+    print(f"off: {statistics.median(rates[off]):.0f} tokens/s (median), {[round(r) for r in rates[off]]}")
+    print(f"on / off: {statistics.median(ratios):.4f} (median), {[round(r, 3) for r in ratios]}")
+    print(f"rows with a mask: {100 * masked:.2f} %")
+
+
+main()
