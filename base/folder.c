@@ -2,7 +2,6 @@
 // Error sentences for paths that are not models; see folder.h. Loading thread only.
 #include "base/folder.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,24 +25,6 @@ static bool is_there(const char *folder, const char *name)
     return wrote > 0 && (size_t)wrote < sizeof path && stat(path, &about) == 0;
 }
 
-// Returns true for OWNER/NAME, the form of ids on model hubs. If OWNER is a folder here, the path
-// is a mistyped path instead.
-static bool is_hub_id(const char *path)
-{
-    uint32_t slashes = 0;
-    for (const char *c = path; *c != '\0'; c++) {
-        slashes += *c == '/';
-        if (!isalnum((unsigned char)*c) && !strchr("-_./", *c))
-            return false;
-    }
-    if (slashes != 1 || path[0] == '/' || path[0] == '.' || ends_with(path, "/"))
-        return false;
-    char owner[FOLDER_BYTES_MAX];
-    struct stat about;
-    snprintf(owner, sizeof owner, "%.*s", (int)strcspn(path, "/"), path);
-    return stat(owner, &about) != 0 || !S_ISDIR(about.st_mode);
-}
-
 static enum status path_absent(const char *path, int reason, struct error *err)
 {
     bool file = ends_with(path, ".gguf");
@@ -54,15 +35,9 @@ static enum status path_absent(const char *path, int reason, struct error *err)
         return error_set(err, STATUS_NOT_FOUND,
                          "there is no file %s (%s): give the path of a GGUF file", path,
                          strerror(reason));
-    if (!is_hub_id(path))
-        return error_set(err, STATUS_NOT_FOUND,
-                         "there is no folder %s (%s): give the path of a model folder", path,
-                         strerror(reason));
-    const char *name = strchr(path, '/') + 1;
     return error_set(err, STATUS_NOT_FOUND,
-                     "there is no folder %s (%s), and nothing is downloaded: fetch the model, for "
-                     "example with 'hf download %s --local-dir %s', and give its folder",
-                     path, strerror(reason), path, name);
+                     "there is no folder %s (%s): give the path of a model folder", path,
+                     strerror(reason));
 }
 
 static enum status file_is_no_model(const char *path, struct error *err)

@@ -8,8 +8,7 @@
 enum { FOLDER_BYTES_MAX = 4096 };
 
 // Returns OK if the path is a folder, or a file that begins like a GGUF file. Otherwise the error
-// sentence states that nothing is there (with advice if the path may be the id of a model on a hub)
-// or that the file has another format.
+// sentence states that nothing is there or that the file has another format.
 enum status folder_check(const char *path, struct error *err) MUST_USE;
 
 // Returns NOT_FOUND with the sentence "PATH LACKS" and advice that depends on the content of the

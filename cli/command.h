@@ -28,6 +28,9 @@ int command_rerank(const struct command *self, int argc, char **argv);
 int command_perplexity(const struct command *self, int argc, char **argv);
 int command_inspect(const struct command *self, int argc, char **argv);
 int command_chat(const struct command *self, int argc, char **argv);
+int command_pull(const struct command *self, int argc, char **argv);
+int command_list(const struct command *self, int argc, char **argv);
+int command_rm(const struct command *self, int argc, char **argv);
 
 // Parses the arguments of a command that expects positional_min to positional_max positional ones.
 // Returns -1 to continue, else the exit code, after printing help or a usage error.

@@ -65,7 +65,11 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
                          const struct model_spec *specs, uint32_t count,
                          struct error *err) MUST_USE;
 
-// Call after devices_load. Opens tokenizers, templates and plans of all models; allocates no
+// Call after devices_load. Replaces names of the hub by paths of the cache, and downloads models
+// that are not there (fetched.c).
+enum status models_fetch(struct loaded *loaded, struct error *err) MUST_USE;
+
+// Call after models_fetch. Opens tokenizers, templates and plans of all models; allocates no
 // tensor. A copy that may use several devices gets the one with most memory left. Splits the KV
 // memory and compares the sum of the plans with the free memory of each device. Prints the sum to
 // stderr, and the complete plan at log level debug or if it does not fit. more: a line of the

@@ -9,45 +9,58 @@
 #include <unistd.h>
 
 static const struct command commands[] = {
-    {"serve", "[NAME=]MODEL_DIR[,option=value]... [options]",
+    {"serve", "[NAME=]MODEL[,option=value]... [options]",
      "Serves models over HTTP: chat, messages, embeddings and rerank.",
-     "MODEL_DIR is a Hugging Face folder or a GGUF file, here and in all commands. Options of one\n"
-     "model follow it, separated by commas (a comma in a path is written '\\,'); the same options\n"
-     "with -- apply to all models.",
+     "MODEL is, here and in all commands, the name of a model of the Hugging Face hub, or the "
+     "path\n"
+     "of a folder or a GGUF file. A name is ORG/NAME, or ORG/NAME:QUANT for a GGUF file, either "
+     "with\n"
+     "@REVISION; it is downloaded if it is not in the cache. Options of one model follow it,\n"
+     "separated by commas (a comma in a path is written '\\,'); the same options with -- apply to\n"
+     "all models.",
      "at most 64 models are served", command_serve},
-    {"chat", "[MODEL_DIR] [--url URL] [options]", "Chats in the terminal.",
+    {"chat", "[MODEL] [--url URL] [options]", "Chats in the terminal.",
      "A line that begins with / is a command: /help lists them. Ctrl-C stops an answer, Ctrl-D "
      "ends.\n"
-     "With --url a server answers, and MODEL_DIR is the name of one of its models. Lines of a pipe "
+     "With --url a server answers, and MODEL is the name of one of its models. Lines of a pipe "
      "are\n"
      "answered one after the other: answers go to stdout, reasoning to stderr.",
      "one model chats, and messages are typed", command_chat},
-    {"generate", "MODEL_DIR --prompt TEXT [options]", "Continues one prompt.", "",
+    {"generate", "MODEL --prompt TEXT [options]", "Continues one prompt.", "",
      "the prompt is given with --prompt TEXT", command_generate},
-    {"embed", "MODEL_DIR [options]", "Embeds texts: one per line of stdin, one JSON array each.",
-     "", "texts come on stdin, one a line", command_embed},
-    {"rerank", "MODEL_DIR --query Q [--top-n N] [options]",
+    {"embed", "MODEL [options]", "Embeds texts: one per line of stdin, one JSON array each.", "",
+     "texts come on stdin, one a line", command_embed},
+    {"rerank", "MODEL --query Q [--top-n N] [options]",
      "Scores documents, one per line of stdin, against a query.",
      "Prints one JSON object for each, in input order; sorted by score with --top-n.",
      "documents come on stdin, one a line", command_rerank},
-    {"tokenize", "MODEL_DIR [--plain] [--no-special]",
+    {"tokenize", "MODEL [--plain] [--no-special]",
      "Reads text from stdin, prints its token ids as one JSON array.", "",
      "the text comes on stdin", command_tokenize},
-    {"detokenize", "MODEL_DIR [--no-special]",
+    {"detokenize", "MODEL [--no-special]",
      "Reads a JSON array of token ids from stdin, prints the text.", "", "the ids come on stdin",
      command_detokenize},
-    {"render", "MODEL_DIR | --template FILE [--now TIME]",
+    {"render", "MODEL | --template FILE [--now TIME]",
      "Reads a JSON object (messages, tools, ...) from stdin, prints the prompt.",
      "If the template refuses the object, its message goes to stderr and the exit code is 1.",
      "the request comes on stdin", command_render},
-    {"perplexity", "MODEL_DIR FILE [options]",
+    {"perplexity", "MODEL FILE [options]",
      "Measures how well a model predicts a text, for example what a --dtype costs.",
      "FILE is UTF-8 text, - for stdin. Windows overlap where --stride is less than --window;\n"
      "compare only figures of equal windows and strides.",
      "there is one text, FILE or - for stdin", command_perplexity},
-    {"inspect", "MODEL_DIR [options]",
+    {"inspect", "MODEL [options]",
      "Shows the content of a model folder or a GGUF file and the memory that serving it needs.",
      "Each tensor is listed with -v.", "one model is inspected at a time", command_inspect},
+    {"pull", "ORG/NAME[:QUANT][@REVISION]... [options]",
+     "Downloads models of the hub, or newer revisions of them, and prints their paths.", "",
+     "at most 64 models are fetched", command_pull},
+    {"list", "[options]", "Lists the models in the hub's cache.",
+     "A model that weft does not run is listed with the reason.", "it has only options",
+     command_list},
+    {"rm", "ORG/NAME[:QUANT][@REVISION]... [options]", "Removes models from the hub's cache.",
+     "Without :QUANT and @REVISION all of the repository is removed.",
+     "at most 64 models are removed", command_rm},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
@@ -85,8 +98,8 @@ static void on_reader_gone(int signal)
 // Returns true if the output is text to read, whose reader may leave early (| head).
 static bool output_is_text(int argc, char **argv)
 {
-    return argc > 1 &&
-           (argv[1][0] == '-' || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "inspect") == 0);
+    return argc > 1 && (argv[1][0] == '-' || strcmp(argv[1], "help") == 0 ||
+                        strcmp(argv[1], "inspect") == 0 || strcmp(argv[1], "list") == 0);
 }
 
 int main(int argc, char **argv)

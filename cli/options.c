@@ -340,7 +340,7 @@ void options_help(FILE *out, const struct option_table *table, const char *title
     }
 }
 
-static const char *environment_read(const char *name)
+const char *options_environment(const char *name)
 {
     const char *value = getenv(name);
     return value && *value != '\0' ? value : NULL;
@@ -348,12 +348,12 @@ static const char *environment_read(const char *name)
 
 const char *options_environment_key(void)
 {
-    return environment_read("WEFT_API_KEY");
+    return options_environment("WEFT_API_KEY");
 }
 
 const char *options_environment_openai_key(void)
 {
-    return environment_read("OPENAI_API_KEY");
+    return options_environment("OPENAI_API_KEY");
 }
 
 bool options_colour(int descriptor)

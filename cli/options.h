@@ -89,7 +89,9 @@ void option_near(struct near *near, const struct option_table *table);
 // Prints "  --name VALUE   help (default: ...)" for each row.
 void options_help(FILE *out, const struct option_table *table, const char *title);
 
-// Only the functions below read the environment. Returns WEFT_API_KEY; NULL if unset or empty.
+// Only the functions below read the environment. Returns a variable; NULL if unset or empty.
+const char *options_environment(const char *name);
+// Returns WEFT_API_KEY; NULL if unset or empty.
 const char *options_environment_key(void);
 // Returns OPENAI_API_KEY, the key of the server that `weft chat` uses; NULL if unset or empty.
 const char *options_environment_openai_key(void);

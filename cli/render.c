@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft render: renders a chat template with a JSON object and prints the prompt. Main thread.
 #include "cli/command.h"
+#include "cli/hub/hub.h"
 #include "cli/settings.h"
 #include "base/file.h"
 #include "runtime/text/prompt.h"
@@ -114,7 +115,7 @@ int command_render(const struct command *self, int argc, char **argv)
     struct command_parse parse = {self, argc, argv, &table, fields, titles, 1, 0, 1, NULL};
     int code = command_parse(&parse, arena, &positional);
     if (code < 0 && (positional.count == 1) == (s.template_file != NULL)) {
-        fprintf(stderr, "weft render: give MODEL_DIR or --template FILE%s, usage: weft %s %s\n",
+        fprintf(stderr, "weft render: give MODEL or --template FILE%s, usage: weft %s %s\n",
                 s.template_file ? ", not both" : "", self->name, self->usage);
         code = EXIT_CODE_USAGE;
     }
@@ -123,8 +124,12 @@ int command_render(const struct command *self, int argc, char **argv)
         struct tokenizer *tokenizer = NULL;
         json_t *variables = NULL;
         enum status status = STATUS_OK;
+        const char *folder =
+            positional.count == 1 ? model_folder_find(positional.at[0], arena) : "";
         if (positional.count == 1)
-            status = tokenizer_open(&tokenizer, model_folder_find(positional.at[0], arena), &err);
+            status = hub_model_find(&folder, folder, arena, &err);
+        if (status == STATUS_OK && positional.count == 1)
+            status = tokenizer_open(&tokenizer, folder, &err);
         if (status == STATUS_OK)
             status = variables_read(&variables, arena, &err);
         if (status == STATUS_OK)

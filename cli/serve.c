@@ -324,6 +324,8 @@ static enum status serve_start(struct serving *s, const struct model_spec *specs
     if (status == STATUS_OK)
         status = server_up(s, err);
     if (status == STATUS_OK)
+        status = models_fetch(&s->loaded, err);
+    if (status == STATUS_OK)
         status = models_up(s, err);
     if (status != STATUS_OK)
         return status;
@@ -455,7 +457,7 @@ static enum status specs_parse(const struct texts *positional, const struct mode
         for (uint32_t j = 0; j < i; j++)
             if (name_shared(&specs[i], &specs[j]))
                 return error_set(err, STATUS_INVALID,
-                                 "two models are named '%s': write NAME=MODEL_DIR for one of them",
+                                 "two models are named '%s': write NAME=MODEL for one of them",
                                  name_shared(&specs[i], &specs[j]));
     }
     return STATUS_OK;

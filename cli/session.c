@@ -27,7 +27,7 @@ static int positional_check(const struct command_parse *args, const struct texts
     const struct command *self = args->self;
     if (positional->count < args->positional_min)
         fprintf(stderr, "weft %s: %s is missing, usage: weft %s %s\n", self->name,
-                positional->count == 0 ? "MODEL_DIR" : "an argument", self->name, self->usage);
+                positional->count == 0 ? "MODEL" : "an argument", self->name, self->usage);
     else if (positional->count > args->positional_max)
         safe_line(stderr, "weft %s: '%s' is an argument too many: %s, usage: weft %s %s",
                   self->name, positional->at[args->positional_max], self->extra, self->name,
@@ -179,6 +179,8 @@ enum status session_plan(struct session *session, const char *folder,
         devices_begin(&spec, 1);
         status = devices_load(loaded, device, &spec, 1, err);
     }
+    if (status == STATUS_OK)
+        status = models_fetch(loaded, err);
     if (status == STATUS_OK)
         status = models_plan(loaded, 1, NULL, err);
     return status;

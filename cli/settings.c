@@ -4,6 +4,7 @@
 #include "cli/settings.h"
 
 #include "base/file.h"
+#include "cli/hub/name.h"
 #include "scheduler/port.h"
 
 #include <limits.h>
@@ -267,6 +268,15 @@ const char *model_folder_find(const char *name, struct arena *arena)
     return arena_copy(arena, text_of(path)).at;
 }
 
+// Returns the name under which a model is served if none is given.
+static const char *name_default(const char *folder, struct arena *arena)
+{
+    struct hub_name hub;
+    if (!hub_name_is(&hub, folder))
+        return last_part(folder, arena);
+    return arena_format(arena, "%s%s%s", hub.repo, hub.quant[0] != '\0' ? ":" : "", hub.quant).at;
+}
+
 // Sets the names of the model. named: the NAME before its folder, or NULL.
 static enum status names_settle(struct model_spec *spec, const char *named, struct arena *arena,
                                 struct error *err)
@@ -301,11 +311,10 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
     }
     const char *named = out->id;
     if (!out->id)
-        out->id = last_part(folder, arena);
+        out->id = name_default(folder, arena);
     if (*folder == '\0' || *out->id == '\0')
         return error_set(err, STATUS_INVALID,
-                         "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder",
-                         text);
+                         "'%s' is not [NAME=]MODEL[,option=value]...: it names no folder", text);
     out->folder = model_folder_find(folder, arena);
     for (char *part = part_next(&rest); part; part = part_next(&rest)) {
         char *value = strchr(part, '=');

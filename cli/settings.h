@@ -77,9 +77,11 @@ const char *model_folder_find(const char *name, struct arena *arena);
 
 // Parses "[NAME=]FOLDER[,option=value]...". A comma in a path is written "\,"; a path with '=' must
 // be preceded by NAME=. If nothing is at FOLDER, it may be the name of a built-in model that is
-// installed with the program. `all`: the settings for all models, which the options override.
+// installed with the program, or a model of the hub (hub/name.h), which models_fetch turns into a
+// path. `all`: the settings for all models, which the options override.
 struct model_spec {
-    // First of served_model_names, else NAME, else the last part of the folder.
+    // First of served_model_names, else NAME, else ORG/NAME:QUANT of the hub or the last part of
+    // the folder.
     const char *id;
     struct texts names; // all names; the first is id. Only set by model_spec_parse
     const char *folder;
@@ -89,7 +91,7 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err) MUST_USE;
 
-// Parses the MODEL_DIR argument of commands that run one model. If a folder or file with exactly
+// Parses the MODEL argument of commands that run one model. If a folder or file with exactly
 // this name exists, it is used, even if its name contains commas or equals signs; otherwise the
 // argument is parsed like model_spec_parse.
 enum status model_spec_find(struct model_spec *out, const char *text,

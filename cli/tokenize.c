@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft tokenize and weft detokenize: text to token ids and back. Main thread.
 #include "cli/command.h"
+#include "cli/hub/hub.h"
 #include "cli/settings.h"
 
 #include <string.h>
@@ -127,7 +128,10 @@ static int tokenizer_command_run(const struct command *self, int argc, char **ar
     int code = command_parse(&parse, arena, &positional);
     if (code < 0) {
         struct error err;
-        enum status status = body(model_folder_find(positional.at[0], arena), &s, arena, &err);
+        const char *folder = model_folder_find(positional.at[0], arena);
+        enum status status = hub_model_find(&folder, folder, arena, &err);
+        if (status == STATUS_OK)
+            status = body(folder, &s, arena, &err);
         code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
     }
     arena_destroy(arena);

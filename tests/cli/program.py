@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For tests of commands: the program (first argument of the test) and the models that `make serve` serves first."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,6 +11,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from progress import without_progress  # noqa: E402
 
 WEFT = str(pathlib.Path(sys.argv.pop(1)).resolve())
+os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_CACHE="/nowhere")  # no test reaches a hub or uses a user's models
 CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat", "embed", "rerank"))
 
 

@@ -91,9 +91,9 @@ class Commands(unittest.TestCase):
                 ("there is one text", "perplexity", CHAT, "FILE"), ("at most 64 models", "serve", *64 * [CHAT])):
             self.fails(2, f"weft {command}: 'hello' is an argument too many: ", command, *args, "hello")
             self.fails(2, says, command, *args, "hello")
-        self.fails(2, "weft embed: MODEL_DIR is missing", "embed")
+        self.fails(2, "weft embed: MODEL is missing", "embed")
         self.fails(2, "weft perplexity: an argument is missing", "perplexity", CHAT)
-        self.fails(2, "give MODEL_DIR or --template FILE, not both", "render", CHAT, "--template", "x")
+        self.fails(2, "give MODEL or --template FILE, not both", "render", CHAT, "--template", "x")
 
     def test_options_of_no_use_are_refused(self):
         self.fails(2, "--system has no effect with --raw", "generate", CHAT, "--prompt", "a", "--raw", "--system", "x")
@@ -294,8 +294,8 @@ class Commands(unittest.TestCase):
                 (f"{EMBED}/model.safetensors", f"give the folder that holds it, {EMBED}\n"),
                 (pointer, "model.safetensors is a Git LFS pointer, not the weights: run 'git lfs pull' in"),
                 (lora, "it is an adapter; merge it into its base model and give that"),
-                ("Qwen/Qwen2.5-0.5B", "nothing is downloaded: fetch the model, for example with 'hf "
-                 "download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B', and give its folder")):
+                ("Qwen/Qwen2.5-0.5B", "there is no folder Qwen/Qwen2.5-0.5B here, Qwen/Qwen2.5-0.5B is not complete in "
+                 "/nowhere, and HF_HUB_OFFLINE is set: unset it, or copy the model there")):
             self.fails(1, says, "inspect", given)
             self.fails(1, says, "serve", "--port", "0", "--log-level", "error", given)
             if given not in (pickled, shards, pointer):
@@ -307,7 +307,7 @@ class Commands(unittest.TestCase):
             done = weft("inspect", given, cwd=self.folder)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"there is no folder {given} (No such file or directory): give the".encode(), done.stderr)
-        self.assertIn(b"'hf download ", weft("inspect", "other/nope", cwd=self.folder).stderr)
+        self.assertIn(b"HF_HUB_OFFLINE is set", weft("inspect", "other/nope", cwd=self.folder).stderr)
 
     def rewrite(self, folder, change):
         """Rewrites the folder's weights with the header and tensors that `change` has modified."""

@@ -55,7 +55,7 @@ class Results(unittest.TestCase):
                 self.assertEqual(name in listed, command == "serve", f"{command}: --{name}")
             for name in ("dtype", "max-model-len", "device", "threads", "log-level"):
                 self.assertIn(name, listed, command)
-        self.assertIn("usage: weft serve [NAME=]MODEL_DIR", self.out("help", "serve").decode())
+        self.assertIn("usage: weft serve [NAME=]MODEL", self.out("help", "serve").decode())
 
     def test_tokens_at_both_ends(self):
         got = self.generated("--temperature", "0")
@@ -218,7 +218,7 @@ class Results(unittest.TestCase):
             self.fails(1, says, command, folder, *more, feed=b"x\n")
 
     def test_starts_that_are_refused(self):
-        self.fails(2, f"two models are named 'weft-demo-embed': write NAME=MODEL_DIR for one of them", "serve", "--port",
+        self.fails(2, f"two models are named 'weft-demo-embed': write NAME=MODEL for one of them", "serve", "--port",
                    "0", EMBED, EMBED)
         self.fails(2, "two models are named 'a'", "serve", f"a={EMBED}", f"b={CHAT}", f"a={RERANK}")
         self.fails(2, "it names no folder", "serve", "a=")

@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import story_model  # noqa: E402
 
 ASSETS = story_model.ASSETS
+os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_CACHE="/nowhere")  # no test reaches a hub or uses a user's models
 
 WEFT = os.environ.get("WEFT_BIN", str(ROOT / "build/release/bin/weft"))
 MODELS = ROOT / "models"

@@ -458,7 +458,7 @@ def test_keys_and_addresses():
     assert "answers 404" in said and "none" in said, said
     for says, *options in (("must be an address such as http://", "--url", "localhost:8000"),
                            ("must be an address such as http://", "--url", "http://"),
-                           ("must be an address such as http://", "--url", "https:///"), ("MODEL_DIR or --url is missing",),
+                           ("must be an address such as http://", "--url", "https:///"), ("MODEL or --url is missing",),
                            ("--api-key needs --url", CHAT, "--api-key", "x"),
                            ("one line", "--url", "http://x", "--api-key", "a\nb"),
                            ("argument too many", CHAT, CHAT)):

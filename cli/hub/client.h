@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to a hub by libcurl: address, token, answers, and errors as sentences. One thread uses a
+// client. The token is sent to the hub's own address only and is never part of a message.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "cli/hub/name.h"
+
+#include <curl/curl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hub_client {
+    const char *endpoint; // HF_ENDPOINT without a slash at its end
+    const char *origin;   // scheme, host and port of it
+    char *token;          // header line with the token, or NULL; wiped by hub_client_close
+    const char *certificates;
+    struct arena *arena; // the caller's
+};
+
+enum { HUB_URL_MAX = 8192 };
+
+struct hub_answer { // what weft reads of the head of an answer
+    long code;
+    char location[HUB_URL_MAX];      // target of a redirect
+    char next[HUB_URL_MAX];          // next page of a listing
+    char error_code[64];             // X-Error-Code
+    char linked_etag[128];           // X-Linked-Etag, without quotes
+    char etag[128];                  // ETag, without quotes
+    uint64_t range_from, range_size; // Content-Range
+    uint32_t retry_after;            // seconds
+};
+
+// Returns true if HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set to 1, on, yes or true.
+bool hub_is_offline(void);
+
+enum status hub_client_open(struct hub_client *client, struct arena *arena,
+                            struct error *err) MUST_USE;
+void hub_client_close(struct hub_client *client);
+
+// Prepares a request: options of all requests, the URL, and the headers that are read into *answer.
+// *headers receives a list that the caller frees after the request. Used by transfer.c, too.
+void hub_request_set(const struct hub_client *client, CURL *easy, const char *url,
+                     struct hub_answer *answer, struct curl_slist **headers);
+// Returns the target of a redirect of `url`, in the arena; NULL if it is no http or https URL, or
+// leaves https.
+const char *hub_redirect_target(const struct hub_client *client, const char *url,
+                                const struct hub_answer *answer);
+
+// Requests a JSON document of the hub, again after passing faults. next (may be NULL): receives the
+// URL of the next page, or NULL. NOT_FOUND, REFUSED or IO with a sentence about the model.
+enum status hub_json(const struct hub_client *client, json_t **out, const char *url,
+                     const struct hub_name *name, const char **next, struct error *err) MUST_USE;
+
+// Fills err for an answer that is no success, or for a failed connection (curl != CURLE_OK).
+enum status hub_failed(const struct hub_client *client, const struct hub_name *name,
+                       const struct hub_answer *answer, CURLcode curl, struct error *err);
+// Returns true if the request may succeed later, and the milliseconds to wait; tries: number of
+// earlier ones without progress.
+bool hub_is_passing(const struct hub_answer *answer, CURLcode curl, uint32_t tries,
+                    uint32_t *wait_ms);
+
+// Returns the text with characters that have a meaning in URLs escaped; slashes stay.
+const char *hub_url_escape(const char *path, struct arena *arena);

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a name to a complete model in the cache; see hub.h. The order keeps a model from being half
+// there: contents first, then the links of a snapshot, config.json as the last of them, then the
+// commit of the revision.
+#include "cli/hub/hub.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/hub/cache.h"
+#include "cli/hub/transfer.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGES_MAX = 1000 };
+
+struct fetch {
+    const struct hub_name *name;
+    const char *cache, *folder;
+    char commit[HUB_COMMIT_BYTES];
+    struct hub_client client;
+    struct hub_listing listing; // all files of the commit
+    struct hub_listing wanted;  // files that weft reads
+    struct hub_progress progress;
+    struct arena *arena;
+};
+
+// Requests the commit that the revision is.
+static enum status commit_request(struct fetch *f, struct error *err)
+{
+    json_t *info;
+    const char *revision = f->name->revision;
+    const char *slash = strchr(revision, '/');
+    // a branch such as refs/pr/1 is one part of the path
+    const char *escaped =
+        slash
+            ? arena_format(f->arena, "%.*s%%2F%s", (int)(slash - revision), revision, slash + 1).at
+            : hub_url_escape(revision, f->arena);
+    for (slash = strchr(escaped, '/'); slash; slash = strchr(escaped, '/'))
+        escaped =
+            arena_format(f->arena, "%.*s%%2F%s", (int)(slash - escaped), escaped, slash + 1).at;
+    const char *url = arena_format(f->arena, "%s/api/models/%s/revision/%s", f->client.endpoint,
+                                   f->name->repo, escaped)
+                          .at;
+    enum status status = hub_json(&f->client, &info, url, f->name, NULL, err);
+    if (status != STATUS_OK)
+        return status;
+    const char *commit = json_string_value(json_object_get(info, "sha"));
+    bool known = commit && hub_is_commit(commit);
+    if (known)
+        memcpy(f->commit, commit, HUB_COMMIT_BYTES);
+    json_decref(info);
+    return known ? STATUS_OK
+                 : error_set(err, STATUS_IO, "%s does not name the commit of %s: check HF_ENDPOINT",
+                             f->client.endpoint, f->name->repo);
+}
+
+// Returns true if the path stays in its folder and the etag is a file name.
+static bool entry_is_safe(const char *path, const char *etag)
+{
+    size_t digits = strspn(etag, "0123456789abcdef");
+    if (path[0] == '/' || path[0] == '\0' || etag[digits] != '\0' || (digits != 40 && digits != 64))
+        return false;
+    for (const char *part = path; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        size_t bytes = strcspn(part, "/");
+        if (bytes == 0 || strncmp(part, ".", bytes) == 0 || strncmp(part, "..", bytes) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void entry_add(struct fetch *f, const json_t *entry)
+{
+    const char *type = json_string_value(json_object_get(entry, "type"));
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    const json_t *large = json_object_get(entry, "lfs");
+    const json_t *source = json_is_object(large) ? large : entry;
+    const char *etag = json_string_value(json_object_get(source, "oid"));
+    int64_t bytes;
+    if (!type || strcmp(type, "file") != 0 || !path || !etag || !entry_is_safe(path, etag) ||
+        !json_integer_exact(json_object_get(source, "size"), &bytes) || bytes < 0)
+        return;
+    struct hub_file file = {.path = arena_copy(f->arena, text_of(path)).at,
+                            .bytes = (uint64_t)bytes,
+                            .etag = arena_copy(f->arena, text_of(etag)).at,
+                            .large = strlen(etag) == 64};
+    hub_listing_add(&f->listing, file, f->arena);
+}
+
+// Requests the files of the commit, in pages.
+static enum status listing_request(struct fetch *f, struct error *err)
+{
+    const char *url = arena_format(f->arena, "%s/api/models/%s/tree/%s?recursive=true",
+                                   f->client.endpoint, f->name->repo, f->commit)
+                          .at;
+    for (int pages = 0; url && pages < PAGES_MAX; pages++) {
+        json_t *page;
+        size_t i;
+        json_t *entry;
+        enum status status = hub_json(&f->client, &page, url, f->name, &url, err);
+        if (status != STATUS_OK)
+            return status;
+        json_array_foreach(page, i, entry) entry_add(f, entry);
+        json_decref(page);
+    }
+    return STATUS_OK;
+}
+
+static int etag_order(const void *a, const void *b)
+{
+    return strcmp(((const struct hub_file *)a)->etag, ((const struct hub_file *)b)->etag);
+}
+
+// Downloads what is missing of the files. Locks the blobs in the order of their names, so that two
+// processes cannot wait for each other.
+static enum status files_fetch(struct fetch *f, const struct hub_listing *files, struct error *err)
+{
+    struct hub_listing missing = {0};
+    for (size_t i = 0; i < files->count; i++)
+        if (!hub_blob_exists(f->folder, &files->files[i], f->arena))
+            hub_listing_add(&missing, files->files[i], f->arena);
+    if (missing.count == 0)
+        return STATUS_OK;
+    qsort(missing.files, missing.count, sizeof *missing.files, etag_order);
+    int *locks = arena_alloc(f->arena, missing.count * sizeof *locks);
+    size_t locked = 0;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < missing.count && status == STATUS_OK; i++) {
+        if (i > 0 && strcmp(missing.files[i].etag, missing.files[i - 1].etag) == 0)
+            continue;
+        status = hub_lock(&locks[locked], f->cache, f->name->repo, missing.files[i].etag, true,
+                          f->arena, err);
+        locked += status == STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status =
+            hub_transfer(&f->client, f->name, f->folder, f->commit, &missing, &f->progress, err);
+    while (locked > 0)
+        close(locks[--locked]);
+    return status;
+}
+
+// Reads the index of the shards, NULL if there is none.
+static json_t *index_read(const struct fetch *f, const char *weights)
+{
+    json_t *index = NULL;
+    const char *path = arena_format(f->arena, "%smodel.safetensors.index.json", weights).at;
+    const struct hub_file *file = hub_listing_find(&f->listing, path);
+    const char *blob = file ? hub_blob_path(f->folder, file->etag, f->arena) : NULL;
+    if (!blob || json_file_parse(&index, blob, HUB_JSON_BYTES_MAX, &(struct error){0}) != STATUS_OK)
+        return NULL;
+    return index;
+}
+
+// Downloads the small files, judges the model by them, and adds weights and tokenizer to f->wanted.
+static enum status folder_describe(struct fetch *f, struct error *err)
+{
+    const char *weights;
+    for (size_t i = 0; i < f->listing.count; i++)
+        if (hub_is_description(f->listing.files[i].path))
+            hub_listing_add(&f->wanted, f->listing.files[i], f->arena);
+    // without weights or a tokenizer there is nothing to judge
+    struct hub_listing ignored = {0};
+    const struct hub_file *config = hub_listing_find(&f->listing, "config.json");
+    if (!config || hub_listing_find(&f->listing, "adapter_config.json"))
+        return hub_folder_select(&ignored, &f->listing, f->name, "", NULL, f->arena, err) ==
+                       STATUS_OK
+                   ? error_set(err, STATUS_UNSUPPORTED,
+                               "%s has no config.json: it is not a model "
+                               "that weft reads",
+                               f->name->repo)
+                   : err->status;
+    enum status status = files_fetch(f, &f->wanted, err);
+    if (status == STATUS_OK)
+        status = hub_judge(&weights, f->folder, f->name, &f->wanted, f->arena, err);
+    if (status != STATUS_OK)
+        return status;
+    json_t *index = index_read(f, weights);
+    status = hub_folder_select(&f->wanted, &f->listing, f->name, weights, index, f->arena, err);
+    json_decref(index);
+    return status;
+}
+
+static void start_show(const struct fetch *f)
+{
+    uint64_t bytes = 0, missing = 0;
+    for (size_t i = 0; i < f->wanted.count; i++) {
+        bytes += f->wanted.files[i].bytes;
+        if (!hub_blob_exists(f->folder, &f->wanted.files[i], f->arena))
+            missing += f->wanted.files[i].bytes;
+    }
+    if (log_level_get() >= LOG_WARNING && missing > 0)
+        log_text("fetching %s at commit %s (%s): %zu files, %.2f GB\n", f->name->repo, f->commit,
+                 f->name->revision, f->wanted.count, (double)bytes * 1e-9);
+}
+
+// Creates the links of the snapshot and stores the commit of the revision.
+static enum status snapshot_write(struct fetch *f, struct error *err)
+{
+    enum status status = STATUS_OK;
+    const struct hub_file *last = NULL;
+    for (size_t i = 0; i < f->wanted.count && status == STATUS_OK; i++) {
+        const struct hub_file *file = &f->wanted.files[i];
+        if (strcmp(file->path, "config.json") == 0)
+            last = file;
+        else
+            status = hub_link(f->folder, f->commit, file, f->arena, err);
+    }
+    if (status == STATUS_OK && last)
+        status = hub_link(f->folder, f->commit, last, f->arena, err);
+    return status == STATUS_OK
+               ? hub_ref_write(f->folder, f->name->revision, f->commit, f->arena, err)
+               : status;
+}
+
+static enum status model_download(struct fetch *f, const char **out, struct error *err)
+{
+    enum status status = listing_request(f, err);
+    if (status != STATUS_OK)
+        return status;
+    bool folder = hub_is_folder(&f->listing, f->name);
+    hub_progress_begin(&f->progress, f->name->repo);
+    status = folder ? folder_describe(f, err)
+                    : hub_gguf_select(&f->wanted, &f->listing, f->name, f->arena, err);
+    if (status != STATUS_OK)
+        return status;
+    start_show(f);
+    hub_progress_begin(&f->progress, f->name->repo);
+    status = files_fetch(f, &f->wanted, err);
+    hub_progress_end(&f->progress);
+    if (status == STATUS_OK)
+        status = snapshot_write(f, err);
+    if (status != STATUS_OK)
+        return status;
+    log_line(LOG_INFO, "%s is complete at commit %s in %.1f s", f->name->repo, f->commit,
+             (double)(clock_ns() - f->progress.begun_ns) * 1e-9);
+    const char *inside = folder ? "" : f->wanted.files[0].path;
+    *out = arena_format(f->arena, "%s/snapshots/%s%s%s", f->folder, f->commit, folder ? "" : "/",
+                        inside)
+               .at;
+    return STATUS_OK;
+}
+
+// Asks the hub. known: the model in the cache, or NULL.
+static enum status hub_ask(struct fetch *f, const char *known, const char **out, struct error *err)
+{
+    enum status status = hub_client_open(&f->client, f->arena, err);
+    if (status == STATUS_OK && !hub_is_commit(f->name->revision))
+        status = commit_request(f, err);
+    else if (status == STATUS_OK)
+        memcpy(f->commit, f->name->revision, HUB_COMMIT_BYTES);
+    bool unreachable = status == STATUS_IO;
+    *out = status == STATUS_OK ? hub_snapshot_find(f->folder, f->commit, f->name, true, f->arena)
+                               : NULL;
+    if (*out)
+        status = hub_ref_write(f->folder, f->name->revision, f->commit, f->arena, err);
+    else if (status == STATUS_OK)
+        status = model_download(f, out, err);
+    else if (unreachable && known) {
+        log_line(LOG_WARNING, "%s: the model in the cache is used, because %s", f->name->repo,
+                 err->text);
+        *out = known;
+        status = STATUS_OK;
+    }
+    hub_client_close(&f->client);
+    return status;
+}
+
+enum status hub_fetch(const char **out, const struct hub_name *name, enum hub_wish wish,
+                      struct arena *arena, struct error *err)
+{
+    struct fetch f = {.name = name, .arena = arena};
+    enum status status = hub_cache_folder(&f.cache, arena, err);
+    if (status != STATUS_OK)
+        return status;
+    f.folder = hub_repo_folder(f.cache, name->repo, arena);
+    hub_ref_read(f.commit, f.folder, name->revision, arena);
+    *out = hub_snapshot_find(f.folder, f.commit, name, true, arena);
+    bool offline = hub_is_offline();
+    if (*out && (wish == HUB_CACHED || offline)) {
+        log_line(LOG_INFO, "%s: commit %s of the cache", name->repo, f.commit);
+        return STATUS_OK;
+    }
+    const char *known = *out ? *out : hub_snapshot_find(f.folder, f.commit, name, false, arena);
+    if (!offline)
+        return hub_ask(&f, known, out, err);
+    *out = known;
+    return known ? STATUS_OK
+                 : error_set(err, STATUS_NOT_FOUND,
+                             "there is no folder %s here, %s is not complete in %s, and "
+                             "HF_HUB_OFFLINE is set: unset it, or copy the model there",
+                             name->repo, name->repo, f.cache);
+}
+
+enum status hub_model_find(const char **out, const char *text, struct arena *arena,
+                           struct error *err)
+{
+    struct hub_name name;
+    *out = text;
+    return hub_name_is(&name, text) ? hub_fetch(out, &name, HUB_CACHED, arena, err) : STATUS_OK;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the files of a repository that weft reads. Pure; the caller owns all texts.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "cli/hub/name.h"
+
+#include <stdint.h>
+
+struct hub_file {
+    const char *path; // path in the repository
+    uint64_t bytes;
+    const char *etag; // name of the content: SHA-256 of a large file, else git's SHA-1; NULL: local
+    bool large;       // true if the etag is a SHA-256
+};
+
+struct hub_listing {
+    struct hub_file *files; // [count]
+    size_t count, allocated;
+};
+
+void hub_listing_add(struct hub_listing *listing, struct hub_file file, struct arena *arena);
+const struct hub_file *hub_listing_find(const struct hub_listing *listing, const char *path);
+
+// Returns true if the model is a folder of safetensors, not a GGUF file: by its files, and no quant
+// is named.
+bool hub_is_folder(const struct hub_listing *listing, const struct hub_name *name);
+
+// Returns true for the JSON files and templates of a model folder, which are small.
+bool hub_is_description(const char *path);
+
+// Appends the tokenizer's files and the weights of a model folder to *out. folder: "" or the
+// subfolder with the weights, with a slash after it. index: model.safetensors.index.json, parsed,
+// or NULL. NOT_FOUND if the repository has no weights or no tokenizer that weft reads.
+enum status hub_folder_select(struct hub_listing *out, const struct hub_listing *listing,
+                              const struct hub_name *name, const char *folder, const void *index,
+                              struct arena *arena, struct error *err) MUST_USE;
+
+// Stores the parts of the GGUF file of name->quant in *out, in order. Without a quant it is Q4_K_M,
+// else the only file. NOT_FOUND, with a list, if the choice is not clear or a part is missing.
+enum status hub_gguf_select(struct hub_listing *out, const struct hub_listing *listing,
+                            const struct hub_name *name, struct arena *arena,
+                            struct error *err) MUST_USE;
