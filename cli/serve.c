@@ -5,6 +5,7 @@
 #include "cli/fingerprint.h"
 #include "cli/keys.h"
 #include "cli/ready.h"
+#include "cli/serve_config.h"
 #include "cli/signals.h"
 #include "http/api/grammars.h"
 #include "http/cors.h"
@@ -13,6 +14,7 @@
 #include "kernels/cpu/cgroups.h"
 #include "kernels/cpu/memory.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -22,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { CONFIG_BYTES_MAX = 4 << 20 };
 enum { MODELS_MAX = 64, ENGINES_MAX = MODELS_MAX * COPIES_MAX };
 
 struct engine_thread {
@@ -444,23 +447,47 @@ static const char *name_shared(const struct model_spec *a, const struct model_sp
     return NULL;
 }
 
-static enum status specs_parse(const struct texts *positional, const struct model_settings *all,
-                               struct arena *arena, struct model_spec *specs, struct error *err)
+// The models to serve: those of --config, then those of the command line.
+struct spec_list {
+    struct model_spec at[MODELS_MAX];
+    uint32_t count;
+};
+
+// Checks the names of the model that was added last.
+static enum status spec_check(const struct spec_list *specs, struct error *err)
 {
-    for (uint32_t i = 0; i < positional->count; i++) {
-        enum status status = model_spec_parse(&specs[i], positional->at[i], all, arena, err);
-        for (uint32_t k = 0; status == STATUS_OK && k < specs[i].names.count; k++)
-            // it is written into JSON and metrics
-            status = text_check("the name of a model", text_of(specs[i].names.at[k]), err);
-        if (status != STATUS_OK)
-            return status;
-        for (uint32_t j = 0; j < i; j++)
-            if (name_shared(&specs[i], &specs[j]))
-                return error_set(err, STATUS_INVALID,
-                                 "two models are named '%s': write NAME=MODEL for one of them",
-                                 name_shared(&specs[i], &specs[j]));
+    const struct model_spec *last = &specs->at[specs->count - 1];
+    enum status status = STATUS_OK;
+    for (uint32_t k = 0; status == STATUS_OK && k < last->names.count; k++)
+        // it is written into JSON and metrics
+        status = text_check("the name of a model", text_of(last->names.at[k]), err);
+    for (uint32_t i = 0; status == STATUS_OK && i + 1 < specs->count; i++)
+        if (name_shared(last, &specs->at[i]))
+            return error_set(err, STATUS_INVALID,
+                             "two models are named '%s': write NAME=MODEL for one of them",
+                             name_shared(last, &specs->at[i]));
+    return status;
+}
+
+static enum status specs_parse(const struct texts *positional, const json_t *listed,
+                               const struct model_settings *all, struct arena *arena,
+                               struct spec_list *specs, struct error *err)
+{
+    size_t count = json_array_size(listed) + positional->count;
+    if (count > MODELS_MAX)
+        return error_set(err, STATUS_INVALID, "%zu models are too many: at most %d are served",
+                         count, MODELS_MAX);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        struct model_spec *spec = &specs->at[specs->count++];
+        const json_t *entry = json_array_get(listed, i);
+        const char *text = entry ? NULL : positional->at[i - json_array_size(listed)];
+        status = entry ? config_model_read(spec, entry, all, arena, err)
+                       : model_spec_parse(spec, text, all, arena, err);
+        if (status == STATUS_OK)
+            status = spec_check(specs, err);
     }
-    return STATUS_OK;
+    return status;
 }
 
 // Checks the arguments before anything is opened.
@@ -480,44 +507,88 @@ static enum status arguments_check(const struct serve_settings *settings, struct
     return status == STATUS_OK ? keys_options_check(settings, err) : status;
 }
 
+// The settings of the command line and of the file of --config.
+struct serve_arguments {
+    struct model_settings model;
+    struct device_settings device;
+    struct spec_list specs;
+};
+
+// Reads the command line into the settings. models_min: number of models that it must name.
+static int line_read(struct serving *s, struct serve_arguments *a, struct command_parse *parse,
+                     uint32_t models_min, struct texts *positional)
+{
+    serve_settings_init(&s->settings);
+    device_settings_init(&a->device);
+    model_settings_init(&a->model);
+    parse->positional_min = models_min;
+    return command_parse(parse, s->loaded.arena, positional);
+}
+
+// Reads the file of --config, then the command line again, which has precedence. The first pass
+// found the file. Returns -1, else the exit code after printing an error.
+static int arguments_read(struct serving *s, struct serve_arguments *a, struct command_parse *parse)
+{
+    struct texts positional;
+    struct error err;
+    json_t *config = NULL;
+    const json_t *models = NULL;
+    int code = line_read(s, a, parse, 0, &positional);
+    const char *file = s->settings.config;
+    enum status status = STATUS_OK;
+    if (code < 0 && file)
+        status = json_file_parse(&config, file, CONFIG_BYTES_MAX, &err);
+    if (code < 0)
+        code = line_read(s, a, parse, file ? 0 : 1, &positional);
+    if (code < 0 && status == STATUS_OK && config) {
+        const struct config_tables tables = {parse->tables, parse->fields, parse->table_count};
+        serve_settings_init(&s->settings);
+        device_settings_init(&a->device);
+        model_settings_init(&a->model);
+        status = config_read(&tables, config, &models, s->loaded.arena, &err);
+        if (status != STATUS_OK)
+            error_prefix(&err, "%s", file);
+        else
+            code = command_parse(parse, s->loaded.arena, &positional);
+    }
+    if (code < 0 && status == STATUS_OK)
+        status = specs_parse(&positional, models, &a->model, s->loaded.arena, &a->specs, &err);
+    if (code < 0 && status == STATUS_OK)
+        status = arguments_check(&s->settings, &err);
+    if (code < 0 && status == STATUS_OK && a->specs.count == 0)
+        status = error_set(&err, STATUS_INVALID, "%s lists no model, and the command line neither",
+                           file);
+    json_decref(config);
+    if (code >= 0 || status == STATUS_OK)
+        return code;
+    safe_line(stderr, "weft serve: %s", err.text);
+    return EXIT_CODE_USAGE;
+}
+
 int command_serve(const struct command *self, int argc, char **argv)
 {
     struct serving s = {.loaded.arena = arena_create(0, 0)};
-    struct model_settings model;
-    struct device_settings device;
-    serve_settings_init(&s.settings);
-    device_settings_init(&device);
-    model_settings_init(&model);
+    struct serve_arguments *a = arena_alloc_zeroed(s.loaded.arena, 1, sizeof *a);
     const struct option_table tables[] = {serve_options_table, device_options_table,
                                           model_options_table};
-    void *const fields[] = {&s.settings, &device, &model};
+    void *const fields[] = {&s.settings, &a->device, &a->model};
     static const char *const titles[] = {
-        "Server:", "Device:", "Model (for all, or for one after its folder):"};
-    struct texts positional;
+        "Server:", "Device:", "Model (for all, or for one after its name or path):"};
     struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX, NULL};
-    int code = command_parse(&parse, s.loaded.arena, &positional);
+    int code = arguments_read(&s, a, &parse);
     if (code >= 0) {
         arena_destroy(s.loaded.arena);
         return code;
     }
     struct error err;
-    struct model_spec specs[MODELS_MAX];
-    enum status status = specs_parse(&positional, &model, s.loaded.arena, specs, &err);
-    if (status == STATUS_OK)
-        status = arguments_check(&s.settings, &err);
-    if (status != STATUS_OK) {
-        safe_line(stderr, "weft serve: %s", err.text);
-        arena_destroy(s.loaded.arena);
-        return EXIT_CODE_USAGE;
-    }
-    log_level_set((enum log_level)device.log_level);
-    log_format_set((enum log_format)device.log_format);
-    devices_begin(specs, positional.count);
-    status = log_start(&err);
+    log_level_set((enum log_level)a->device.log_level);
+    log_format_set((enum log_format)a->device.log_format);
+    devices_begin(a->specs.at, a->specs.count);
+    enum status status = log_start(&err);
     if (status == STATUS_OK)
         status = signals_open(&s.signals, unanswered_log, &s, &err);
     if (status == STATUS_OK)
-        status = serve_start(&s, specs, positional.count, &device, &err);
+        status = serve_start(&s, a->specs.at, a->specs.count, &a->device, &err);
     if (status != STATUS_OK)
         start_failed(&err);
     code = wait_and_drain(&s);

@@ -142,6 +142,9 @@ const struct option_table device_options_table = {device_rows,
 
 // clang-format off: a row is easier to read in few lines
 static const struct option_row serve_rows[] = {
+    {"config", OPTION_TEXT, AT(serve_settings, config), 0, 0, {0}, "none",
+     "JSON file with the names of options as keys, and a list of models under the key models; the "
+     "command line has precedence"},
     {"host", OPTION_TEXT, AT(serve_settings, host), 0, 0, {0}, "127.0.0.1", "address to listen on"},
     {"port", OPTION_COUNT, AT(serve_settings, port), 0, 65535, {0}, "8000",
      "TCP port; 0: any free one"},
@@ -328,6 +331,19 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
         }
     }
     return names_settle(out, named, arena, err);
+}
+
+enum status model_spec_make(struct model_spec *out, const char *name, const char *folder,
+                            const struct model_settings *settings, struct arena *arena,
+                            struct error *err)
+{
+    *out = (struct model_spec){.settings = *settings, .id = name};
+    if (!name)
+        out->id = name_default(folder, arena);
+    if (*folder == '\0' || *out->id == '\0')
+        return error_set(err, STATUS_INVALID, "a model has an empty name or path");
+    out->folder = model_folder_find(folder, arena);
+    return names_settle(out, name, arena, err);
 }
 
 enum status model_spec_find(struct model_spec *out, const char *text,

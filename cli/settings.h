@@ -44,6 +44,7 @@ struct device_settings { // common to all devices
 };
 
 struct serve_settings {
+    const char *config; // file, or NULL
     const char *host;
     uint32_t port;
     struct texts api_keys;
@@ -90,6 +91,11 @@ struct model_spec {
 enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err) MUST_USE;
+
+// Fills a spec whose parts are known. name: NAME, or NULL; folder: as in model_spec_parse.
+enum status model_spec_make(struct model_spec *out, const char *name, const char *folder,
+                            const struct model_settings *settings, struct arena *arena,
+                            struct error *err) MUST_USE;
 
 // Parses the MODEL argument of commands that run one model. If a folder or file with exactly
 // this name exists, it is used, even if its name contains commas or equals signs; otherwise the
