@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,7 +45,7 @@ struct chat {
 static const struct option_row chat_rows[] = {
     OPTION_ROW("url", OPTION_TEXT, AT(url), "none",
                "chat with the server at this address, over OpenAI's chat completions API; "
-               "MODEL_DIR is then the name of one of its models"),
+               "MODEL is then the name of one of its models"),
     OPTION_ROW("api-key", OPTION_TEXT, AT(api_key), "OPENAI_API_KEY of the environment",
                "API key for the server of --url"),
     OPTION_ROW("system", OPTION_TEXT, AT(system), "none", "system message"),
@@ -56,7 +57,8 @@ static const struct option_row chat_rows[] = {
 #undef AT
 
 static const struct option_row params_rows[] = {
-    GENERATION_ROWS(struct chat_params, "0.7, a server's own", "0.95, a server's own"),
+    GENERATION_ROWS(struct chat_params, "the model's, else 0.7 or a server's own",
+                    "the model's, else 0.95 or a server's own"),
 };
 static const struct option_table params_table = {params_rows,
                                                  sizeof params_rows / sizeof *params_rows};
@@ -75,22 +77,31 @@ static bool chat_stop_poll(void *context)
     return answer->stopped;
 }
 
-// Answers with the model of this process; for chat_source.
+static float or_else(double value, double fallback)
+{
+    return (float)(isnan(value) ? fallback : value);
+}
+
+// Answers with the model of this process; for chat_source. Parameters that are not set are those
+// that the model recommends.
 static enum status session_answer(void *state, json_t *messages, const struct chat_params *params,
                                   struct chat_answer *out, struct error *err)
 {
     struct chat *chat = state;
     uint64_t seed = params->seed == -1 ? random_seed() : (uint64_t)params->seed;
-    float temperature = params->temperature >= 0 ? (float)params->temperature : 0.7f;
-    float top_p = params->top_p >= 0 ? (float)params->top_p : 0.95f;
+    const struct model_defaults *own = &chat->session->model->plan->facts.recommended;
+    double temperature = params->temperature >= 0 ? params->temperature : own->temperature;
+    double top_p = params->top_p >= 0 ? params->top_p : own->top_p;
+    double top_k = params->top_k > 0 ? params->top_k : own->top_k;
     struct submit_args submit = {.kind = REQUEST_GENERATE,
                                  .sequence_count = 1,
                                  .choice_count = 1,
                                  .sampling = {.seed = seed,
-                                              .temperature = temperature,
-                                              .top_p = top_p,
-                                              .top_k = params->top_k,
-                                              .repetition = 1}};
+                                              .temperature = or_else(temperature, 0.7),
+                                              .top_p = or_else(top_p, 0.95),
+                                              .top_k = top_k > 0 ? (uint32_t)top_k : 0,
+                                              .min_p = or_else(own->min_p, 0),
+                                              .repetition = or_else(own->repetition_penalty, 1)}};
     out->begun_ns = clock_ns();
     enum status status =
         conversation_encode(chat->session, messages, chat->line_arena, &submit, err);
@@ -629,7 +640,7 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
                (strncmp(s->url, "http://", 7) == 0 || strncmp(s->url, "https://", 8) == 0);
     if (!s->url && !model)
         return error_set(err, STATUS_INVALID,
-                         "MODEL_DIR or --url is missing: give a model folder, or the address of a "
+                         "MODEL or --url is missing: give a model folder, or the address of a "
                          "server such as --url http://127.0.0.1:8000");
     if (s->url && !web)
         return error_set(err, STATUS_INVALID,

@@ -15,6 +15,7 @@ struct chat_remote {
     CURLM *multi;
     char *base, *model, *key; // base: URL up to and including /v1; key: header line, or NULL
     char *shown;              // base without the password, for messages
+    json_t *sampling;         // what the server recommends for the model, or NULL
     uint32_t silence_s;       // seconds without text that end an answer; 0: no limit
     bool loopback;            // true if the server is on this machine
 };
@@ -341,6 +342,20 @@ static enum status transfer_send(struct chat_remote *remote, struct transfer *t,
     return t->status;
 }
 
+// Keeps the sampling that the server recommends for the model, if it lists any.
+static void sampling_read(struct chat_remote *remote, const json_t *list)
+{
+    size_t i;
+    json_t *model;
+    json_array_foreach(json_object_get(list, "data"), i, model)
+    {
+        const char *id = json_string_value(json_object_get(model, "id"));
+        const json_t *sampling = json_object_get(model, "sampling_defaults");
+        if (id && strcmp(id, remote->model) == 0 && json_is_object(sampling) && !remote->sampling)
+            remote->sampling = json_deep_copy(sampling);
+    }
+}
+
 // Returns the id of the first model that can chat; models whose kind the server does not list
 // count.
 static const char *first_model(const json_t *list)
@@ -356,6 +371,8 @@ static const char *first_model(const json_t *list)
     return NULL;
 }
 
+// Requests the list of models, for the sampling that the model recommends and, if no model is
+// named, for the first one that chats.
 static enum status model_find(struct chat_remote *remote, struct error *err)
 {
     struct transfer t = {.err = err};
@@ -367,12 +384,16 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
             "%s is not an API: set the address of one such as http://127.0.0.1:8000 with --url",
             remote->shown);
     const char *id = status == STATUS_OK ? first_model(list) : NULL;
-    if (id)
+    if (remote->model)
+        status = STATUS_OK; // without a list, the first message reports what is wrong
+    else if (id)
         remote->model = text_join(id, "");
     else if (status == STATUS_OK)
         status = error_set(err, STATUS_NOT_FOUND,
                            "%s lists no model that chats: name one, weft chat --url %s MODEL",
                            remote->shown, remote->shown);
+    if (status == STATUS_OK)
+        sampling_read(remote, list);
     json_decref(list);
     json_buffer_free(&t.body);
     return status;
@@ -394,10 +415,8 @@ enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_
     remote->loopback = is_loopback(remote->base);
     remote->silence_s = args->silence_s;
     remote->key = args->key ? text_join("Authorization: Bearer ", args->key) : NULL;
-    if (!args->model)
-        return model_find(remote, err);
-    remote->model = text_join(args->model, "");
-    return STATUS_OK;
+    remote->model = args->model ? text_join(args->model, "") : NULL;
+    return model_find(remote, err);
 }
 
 const char *chat_remote_model(const struct chat_remote *remote)
@@ -405,17 +424,25 @@ const char *chat_remote_model(const struct chat_remote *remote)
     return remote->model;
 }
 
+// Writes a field of the request: the value if the user set it, else what the server recommends.
+static void sampling_put(struct json_buffer *out, const struct chat_remote *remote,
+                         const char *name, double value, bool given)
+{
+    const json_t *recommended = json_object_get(remote->sampling, name);
+    if (given || json_is_number(recommended))
+        json_put_format(out, ",\"%s\":%.6g", name, given ? value : json_number_value(recommended));
+}
+
 static void request_write(struct json_buffer *out, const struct chat_remote *remote,
                           const json_t *messages, const struct chat_params *params)
 {
     json_put_member(out, "{\"model\":", text_of(remote->model));
     json_put_literal(out, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
-    if (params->temperature >= 0)
-        json_put_format(out, ",\"temperature\":%.6g", params->temperature);
-    if (params->top_p >= 0)
-        json_put_format(out, ",\"top_p\":%.6g", params->top_p);
-    if (params->top_k > 0)
-        json_put_format(out, ",\"top_k\":%u", params->top_k);
+    sampling_put(out, remote, "temperature", params->temperature, params->temperature >= 0);
+    sampling_put(out, remote, "top_p", params->top_p, params->top_p >= 0);
+    sampling_put(out, remote, "top_k", params->top_k, params->top_k > 0);
+    sampling_put(out, remote, "min_p", 0, false);
+    sampling_put(out, remote, "repetition_penalty", 0, false);
     if (params->max_tokens > 0)
         json_put_format(out, ",\"max_tokens\":%u", params->max_tokens);
     if (params->seed != -1)
@@ -454,5 +481,6 @@ void chat_remote_close(struct chat_remote *remote)
     heap_free(remote->shown);
     heap_free(remote->model);
     heap_free(remote->key);
+    json_decref(remote->sampling);
     heap_free(remote);
 }

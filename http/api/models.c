@@ -4,7 +4,30 @@
 #include "http/api/endpoints.h"
 #include "http/route.h"
 
+#include <math.h>
 #include <time.h>
+
+// Writes the recommended sampling, without values that are not recommended; null if there is none.
+static void sampling_put(struct json_buffer *out, const struct model_defaults *d)
+{
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = {{"temperature", d->temperature},
+                {"top_p", d->top_p},
+                {"top_k", d->top_k},
+                {"min_p", d->min_p},
+                {"repetition_penalty", d->repetition_penalty}};
+    bool any = false;
+    json_put_literal(out, ",\"sampling_defaults\":");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (isnan(rows[i].value))
+            continue;
+        json_put_format(out, "%s\"%s\":%.10g", any ? "," : "{", rows[i].name, rows[i].value);
+        any = true;
+    }
+    json_put_literal(out, any ? "}" : "null");
+}
 
 static void model_put(struct json_buffer *out, const struct served_model *model)
 {
@@ -22,10 +45,11 @@ static void model_put(struct json_buffer *out, const struct served_model *model)
     json_put_string(out, text_of(model->id));
     json_put_format(out,
                     ",\"kind\":\"%s\",\"max_model_len\":%u,\"max_input_tokens\":%u,"
-                    "\"max_tokens\":%u,"
-                    "\"lifecycle\":\"active\",\"line\":null,\"capabilities\":null,"
-                    "\"deprecated_at\":null,\"retires_at\":null}",
+                    "\"max_tokens\":%u",
                     model_kind_name(model->facts->kind), length, length, length);
+    sampling_put(out, &model->facts->recommended);
+    json_put_literal(out, ",\"lifecycle\":\"active\",\"line\":null,\"capabilities\":null,"
+                          "\"deprecated_at\":null,\"retires_at\":null}");
 }
 
 static void models_reply(struct exchange *x, struct json_buffer *body)

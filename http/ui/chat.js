@@ -26,6 +26,7 @@ const said = (text) => { find("#chat-said").textContent = text; };
 const save = (conversation = state.now) => { if (state.all.includes(conversation)) conversationKeep(conversation); };
 const answering = () => state.answers.has(state.now);
 const stop = (conversation) => state.answers.get(conversation)?.abort();
+const recommendedOf = (conversation) => state.models.find((model) => model.id === conversation.model)?.sampling_defaults;
 
 // Conversations
 
@@ -44,7 +45,7 @@ function choose(conversation) {
 }
 
 function show(atEnd) {
-  settingsShow(state.now.settings, settingsChanged, () => settingsToggle(false));
+  settingsShow(state.now.settings, recommendedOf(state.now), settingsChanged, () => settingsToggle(false));
   modesSay();
   draw(atEnd);
 }
@@ -284,7 +285,7 @@ function painter(message) {
 }
 
 async function stream(conversation, message, signal) {
-  const body = requestBody({...conversation, messages: conversation.messages.slice(0, -1)});
+  const body = requestBody({...conversation, messages: conversation.messages.slice(0, -1)}, recommendedOf(conversation));
   const wire = wireBegin("chat", PATH, body), paint = painter(message);
   const facts = {begun: performance.now()};
   let stopped = false, kept = facts.begun;

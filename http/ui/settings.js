@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a conversation: system prompt, sampling, tools, form of the answer; and the request body made
-// from them. An empty field is not sent, so the server's default applies.
+// from them. An empty field has the value that the model recommends; if there is none, it is not sent, so the
+// server's default applies.
 import {el, find} from "./dom.js";
 
 const NUMBERS = [ // name, label, least, most, step
@@ -23,6 +24,7 @@ const SCHEMA_EXAMPLE = {type: "object", properties: {name: {type: "string", maxL
 required: ["name", "age", "likes"], additionalProperties: false};
 
 let now = {}; // settings of the selected conversation
+let advice = {}; // sampling that its model recommends
 let changed = () => {};
 
 function parsed(settings, name, wanted) {
@@ -70,10 +72,12 @@ function isAsked(message, at, all) {
   return !isEmpty(message) && !(message.role === "user" && isEmpty(all[at + 1]));
 }
 
-export function requestBody({model, messages, settings}) {
+// recommended: sampling_defaults of the model, or null.
+export function requestBody({model, messages, settings}, recommended) {
   const body = {model, messages: [], stream: true, stream_options: {include_usage: true}};
   if ((settings.system || "").trim()) body.messages.push({role: "system", content: settings.system});
   body.messages.push(...messages.filter(isAsked).map(turnOf));
+  Object.assign(body, recommended);
   for (const [name] of NUMBERS) if (Number.isFinite(parseFloat(settings[name]))) body[name] = parseFloat(settings[name]);
   const stops = (settings.stop || "").split("\n").filter(Boolean);
   if (stops.length) body.stop = stops;
@@ -92,7 +96,7 @@ function set(name, value) {
 
 function numberField([name, label, least, most, step]) {
   return el("label.field", {}, el("span", {}, label),
-    el("input", {type: "number", min: least, max: most, step, placeholder: "default", value: now[name] ?? "",
+    el("input", {type: "number", min: least, max: most, step, placeholder: advice[name] ?? "default", value: now[name] ?? "",
       id: `set-${name}`, inputmode: "decimal", oninput: (event) => set(name, event.target.value)}));
 }
 
@@ -134,8 +138,9 @@ function group(title, open, ...content) {
   return el("details.group", {open}, el("summary", {}, title), el("div.group-body", {}, content));
 }
 
-export function settingsShow(values, onChange, onClose) {
+export function settingsShow(values, recommended, onChange, onClose) {
   now = values;
+  advice = recommended || {};
   changed = onChange;
   find("#settings").replaceChildren(
     el("div.dialog-head", {}, el("h2", {}, "Settings"), el("button.quiet", {type: "button", onclick: onClose}, "Close")),
@@ -146,5 +151,5 @@ export function settingsShow(values, onChange, onClose) {
       jsonField("tools", "Tools as JSON", "array", TOOLS_EXAMPLE)),
     group("JSON schema", Boolean(now.schema_on), check("schema_on", "The answer must match this schema"),
       jsonField("schema", "Schema", "object", SCHEMA_EXAMPLE)),
-    el("p.hint", {}, "Empty fields use the server's defaults."));
+    el("p.hint", {}, "Empty fields use what the model recommends, else the server's defaults."));
 }

@@ -91,7 +91,7 @@ struct model_facts {
     bool token_types;                          // true if the second text of a pair has token type 1
     uint32_t end_count;                        // number of end-of-sequence ids, of all files
     int32_t end_ids[MODEL_END_IDS_MAX];
-    struct model_defaults defaults;                              // defaults of request fields
+    struct model_defaults defaults, recommended; // used; those of generation_config.json
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
     uint64_t block_bytes;                                        // KV block of all ranks together
     uint32_t ranks;            // number of ranks that share the model

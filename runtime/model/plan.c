@@ -206,6 +206,8 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->defaults = parts->options.defaults_from == DEFAULTS_FOLDER  ? c->defaults
                       : parts->options.defaults_from == DEFAULTS_GIVEN ? parts->options.defaults
                                                                        : model_defaults_none;
+    facts->recommended =
+        parts->options.defaults_from == DEFAULTS_GIVEN ? parts->options.defaults : c->defaults;
 }
 
 bool model_facts_add_end(struct model_facts *facts, int32_t id)

@@ -8,6 +8,8 @@
     "{\"id\":\"m\",\"object\":\"model\",\"type\":\"model\",\"created\":0,"                         \
     "\"created_at\":\"1970-01-01T00:00:00Z\",\"owned_by\":\"local\",\"display_name\":\"m\","       \
     "\"kind\":\"" kind "\",\"max_model_len\":200,\"max_input_tokens\":200,\"max_tokens\":200,"     \
+    "\"sampling_defaults\":{\"temperature\":0,\"top_p\":0,\"top_k\":0,\"min_p\":0,"                \
+    "\"repetition_penalty\":0},"                                                                   \
     "\"lifecycle\":\"active\",\"line\":null,\"capabilities\":null,\"deprecated_at\":null,"         \
     "\"retires_at\":null}"
 
