@@ -5,7 +5,7 @@
 
 #include "base/number.h"
 #include "base/status.h"
-#include "kernels/weight.h"
+#include "kernels/cpu/packed.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,8 +61,8 @@ const char *code_source_check(const struct weight *weight, uint32_t first_row,
     const struct weight_format_facts *f = weight_format_facts(part.format);
     if (first_row + source->rows > part.first + part.rows)
         return "the source does not lie in one part of the weight";
-    if (source->format == WEIGHT_FLOATS && f->nested)
-        return "floats are not rounded to nested scales";
+    if (source->format == WEIGHT_FLOATS && part.format != WEIGHT_Q4_0 && part.format != WEIGHT_Q8_0)
+        return "floats are rounded to Q4_0 and Q8_0 only";
     if (source->format == WEIGHT_FLOATS)
         return NULL;
     if (source->format != part.format)
@@ -263,14 +263,109 @@ static void panel_write(char *panel, enum weight_format format, uint32_t k,
                             all - b < each ? all - b : each);
 }
 
-void code_rows_put(struct weight *weight, uint32_t row, const struct weight_source *source,
-                   uint32_t first, uint32_t end)
+// Returns the squared error of a block of Q4_0 with a scale, and its codes, without the zero.
+static float block_error(int code[CODE_GROUP], const float x[CODE_GROUP], float scale)
+{
+    float inverse = scale != 0 ? 1.0f / scale : 0, error = 0;
+    for (uint32_t i = 0; i < CODE_GROUP; i++) {
+        float q = rintf(x[i] * inverse);
+        q = q < -8 ? -8 : q > 7 ? 7 : q;
+        code[i] = (int)q;
+        error += (x[i] - q * scale) * (x[i] - q * scale);
+    }
+    return error;
+}
+
+// Chooses the f16 scale of a Q4_0 block: of 13 scales near max |x| / 8 with the sign that gives the
+// largest element the code -8, and the scale of least squares for the codes of each, the one with
+// the least error.
+static float q4_scale(int code[CODE_GROUP], const float x[CODE_GROUP], float top)
+{
+    float best = f16_to_f32(f32_to_f16(top / -8.0f));
+    float least = block_error(code, x, best);
+    int tried[CODE_GROUP];
+    for (int step = -6; step <= 6; step++) {
+        float scale = f16_to_f32(f32_to_f16(top / (-8.0f + 0.25f * (float)step)));
+        for (int pass = 0; pass < 2; pass++) {
+            float error = block_error(tried, x, scale), product = 0, square = 0;
+            if (error < least) {
+                least = error;
+                best = scale;
+                memcpy(code, tried, sizeof tried);
+            }
+            for (uint32_t i = 0; i < CODE_GROUP; i++) {
+                product += x[i] * (float)tried[i];
+                square += (float)(tried[i] * tried[i]);
+            }
+            if (square > 0)
+                scale = f16_to_f32(f32_to_f16(product / square));
+        }
+    }
+    return best;
+}
+
+void code_block_make(uint8_t *block, enum weight_format format, const float x[CODE_GROUP])
+{
+    int code[CODE_GROUP] = {0};
+    float top = 0, poison = 0;
+    for (uint32_t i = 0; i < CODE_GROUP; i++) {
+        top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
+        poison += x[i] * 0;
+    }
+    float scale = f16_to_f32(f32_to_f16(fabsf(top) / 127.0f));
+    float inverse = scale > 0 ? 1.0f / scale : 0;
+    if (format == WEIGHT_Q4_0)
+        scale = q4_scale(code, x, top);
+    uint16_t bits = f32_to_f16(scale + poison); // a NaN or an infinity spoils its block
+    memcpy(block, &bits, sizeof bits);
+    for (uint32_t i = 0; i < CODE_GROUP; i++) {
+        if (format == WEIGHT_Q8_0) {
+            float q = rintf(x[i] * inverse);
+            block[2 + i] = (uint8_t)(int8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
+        } else if (i < 16) {
+            block[2 + i] = (uint8_t)((code[i] + 8) | (code[i + 16] + 8) << 4);
+        }
+    }
+}
+
+// Rounds rows of floats to one panel. at: place of the first row in the part.
+static void floats_put(const struct device *device, const struct code_part *part, uint32_t k,
+                       const struct weight_source *source, uint32_t at, uint32_t first,
+                       uint32_t end)
+{
+    enum { BLOCK_BYTES = 34 };
+    struct code_layout layout = code_layout_of(part->format);
+    char *panel = part->panels + at / CODE_PANEL * code_panel_bytes(part->format, k);
+    for (uint32_t r = first; r < end; r++)
+        for (uint32_t i = 0; i < k; i += layout.k) {
+            uint8_t blocks[2 * BLOCK_BYTES];
+            uint32_t count = k - i < layout.k ? 1 : 2;
+            for (uint32_t b = 0; b < count; b++) {
+                float x[CODE_GROUP];
+                source_read(x, device, source, weight_source_at(source, r) + i + b * CODE_GROUP,
+                            CODE_GROUP);
+                code_block_make(blocks + b * weight_format_facts(part->format)->bytes, part->format,
+                                x);
+            }
+            piece_write(panel + i / layout.k * layout.bytes, at % CODE_PANEL + r - first,
+                        part->format, blocks, count);
+        }
+}
+
+void code_rows_put(const struct device *device, struct weight *weight, uint32_t row,
+                   const struct weight_source *source, uint32_t first, uint32_t end)
 {
     struct code_part part = part_of_row(weight, row);
     const struct weight_format_facts *f = weight_format_facts(part.format);
     size_t panel_bytes = code_panel_bytes(part.format, weight->shape.k);
     for (uint32_t r = first; r < end;) {
         uint32_t at = row + r - part.first, lane = at % CODE_PANEL;
+        if (source->format == WEIGHT_FLOATS) {
+            uint32_t last = end - r < CODE_PANEL - lane ? end : r + CODE_PANEL - lane;
+            floats_put(device, &part, weight->shape.k, source, at, r, last);
+            r = last;
+            continue;
+        }
         struct panel_rows from = {{NULL}};
         for (; lane < CODE_PANEL && r < end; lane++, r++)
             from.row[lane] =

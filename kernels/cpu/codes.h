@@ -95,8 +95,11 @@ const char *code_source_check(const struct weight *, uint32_t first_row,
                               const struct weight_source *);
 // Returns the place of a row of the weight in its panel.
 uint32_t code_row_lane(const struct weight *, uint32_t row);
-// Packs rows [first, end) of the source; `row` is the weight's row of the source's row 0.
-void code_rows_put(struct weight *, uint32_t row, const struct weight_source *, uint32_t first,
-                   uint32_t end);
+// Packs rows [first, end) of the source; `row` is the weight's row of the source's row 0. Floats
+// are rounded to the part's format, which is not nested.
+void code_rows_put(const struct device *, struct weight *, uint32_t row,
+                   const struct weight_source *, uint32_t first, uint32_t end);
+// Rounds 32 floats to a block of Q4_0 or Q8_0 (decision 0054).
+void code_block_make(uint8_t *block, enum weight_format, const float x[CODE_GROUP]);
 // Reads a row of the weight as floats: out[k].
 void code_row_read(float *out, const struct weight *, uint32_t row);

@@ -5,6 +5,7 @@
 #include "kernels/cpu/codes.h"
 
 enum { CODE_COLUMNS = 16 };
+enum { CODE_ROWS = 1 }; // code_dot_rows is not used
 
 typedef __m512 code_floats;
 typedef __m512i code_ints;
@@ -89,6 +90,11 @@ LANES_INLINE code_ints code_dot_halves(const code_quads *q, const struct code_x 
     first = _mm512_mullo_epi32(first, s->first);
     second = _mm512_mullo_epi32(second, s->second);
     return _mm512_sub_epi32(_mm512_add_epi32(first, second), _mm512_slli_epi32(zero, 5));
+}
+LANES_INLINE void code_dot_rows(code_ints sum[CODE_ROWS][2], const char *at, const struct code_x *x,
+                                const uint32_t bits, const int32_t zero, const code_halves *s)
+{
+    (void)sum, (void)at, (void)x, (void)bits, (void)zero, (void)s;
 }
 
 LANES_INLINE code_floats code_half_floats(const char *at)

@@ -5,6 +5,7 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx2.h"
 #include "kernels/cpu/codes_avx2.h"
+#include "kernels/cpu/codes_rows_avx2.h"
 #include "kernels/cpu/level.inc"
 #include "kernels/cpu/bytes.inc"
 

@@ -15,6 +15,10 @@ enum status cpu_weight_put(struct device *, struct weight *, uint32_t first_row,
                            const struct weight_source *, struct error *);
 enum status cpu_weight_finish(struct device *, struct weight *, struct error *);
 
+// Reads elements [at, at + count) of a source's tensor as floats; the source has no blocks.
+void source_read(float *out, const struct device *, const struct weight_source *, size_t at,
+                 uint32_t count);
+
 // For weights that are not held as codes:
 size_t packed_bytes(const struct weight_shape *);   // matrix only; int8 scales follow it
 uint32_t packed_depth(const struct weight_shape *); // K including padding

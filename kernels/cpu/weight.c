@@ -89,12 +89,11 @@ struct put {
     uint32_t skew;      // codes: rows of the first row's panel before it
 };
 
-// Reads elements [at, at + count) of the tensor as floats.
-static void source_read(float *out, const struct put *put, size_t at, uint32_t count)
+void source_read(float *out, const struct device *device, const struct weight_source *source,
+                 size_t at, uint32_t count)
 {
-    const struct weight_source *source = put->source;
     if (!source->map) {
-        put->device->kernels.normal(out, source->seed, at, count, source->deviation);
+        device->kernels.normal(out, source->seed, at, count, source->deviation);
         return;
     }
     // bytes of a file may be unaligned: elements are copied one by one
@@ -154,7 +153,8 @@ static void row_write_bytes(const struct put *put, uint32_t row, size_t source_a
     for (uint32_t c = 0; c < depth; c += BYTE_GROUP, scales += SLAB_COLUMNS) {
         float x[BYTE_GROUP] = {0};
         uint32_t padded = depth - c < BYTE_GROUP ? depth - c : BYTE_GROUP;
-        source_read(x, put, source_at + c, shape->k - c < BYTE_GROUP ? shape->k - c : BYTE_GROUP);
+        source_read(x, put->device, put->source, source_at + c,
+                    shape->k - c < BYTE_GROUP ? shape->k - c : BYTE_GROUP);
         for (uint32_t b = 0; b < padded; b += BYTE_BLOCK)
             byte_rotate(x + b);
         float scale = byte_scale(x, padded);
@@ -182,7 +182,7 @@ static void put_chunk(void *job, uint32_t chunk, uint32_t worker)
         }
         for (uint32_t c = 0; c < shape->k; c += PIECE) {
             uint32_t count = shape->k - c < PIECE ? shape->k - c : PIECE;
-            source_read(piece, put, source_at + c, count);
+            source_read(piece, put->device, put->source, source_at + c, count);
             row_piece_write(put->weight, row, c, piece, count);
         }
     }
@@ -194,7 +194,8 @@ static void vector_chunk(void *job, uint32_t chunk, uint32_t worker)
     (void)worker;
     const struct put *put = job;
     uint32_t count = put->source->rows * put->source->cols;
-    source_read((float *)put->weight->data + put->first_row, put, put->source->first, count);
+    source_read((float *)put->weight->data + put->first_row, put->device, put->source,
+                put->source->first, count);
 }
 
 static void codes_chunk(void *job, uint32_t chunk, uint32_t worker)
@@ -205,7 +206,7 @@ static void codes_chunk(void *job, uint32_t chunk, uint32_t worker)
     first = first > put->skew ? first - put->skew : 0; // chunks are complete panels
     end = end - put->skew < put->source->rows ? end - put->skew : put->source->rows;
     if (first < end)
-        code_rows_put(put->weight, put->first_row, put->source, first, end);
+        code_rows_put(put->device, put->weight, put->first_row, put->source, first, end);
 }
 
 static enum status codes_put(struct put *put, struct threads *threads, struct error *err)

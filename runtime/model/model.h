@@ -27,7 +27,7 @@ enum rerank_form { // how a reranker reads a query and a document
     RERANK_YES_NO, // in one prompt (runtime/text/rerank.h); score = logit(yes) - logit(no)
 };
 
-enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32 };
+enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32, MODEL_INT4 = DTYPE_COUNT };
 
 // Defaults of request fields, from generation_config.json; NAN: absent.
 struct model_defaults {
@@ -38,7 +38,7 @@ struct model_defaults {
 
 // The options of a model. 0, -1 or NULL selects the default that the comment names.
 struct model_options {
-    int dtype;              // enum dtype of the weights, or -1: the checkpoint's
+    int dtype;              // enum dtype of the weights, MODEL_INT4, or -1: the checkpoint's
     int kv_dtype;           // F32, BF16, F16, or -1: the checkpoint's (float32 stays float32)
     uint32_t max_model_len; // 0: the checkpoint's
     uint32_t max_num_seqs;  // sequences that have a slot; 0: 256

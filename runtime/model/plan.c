@@ -22,7 +22,7 @@ enum {
 
 static enum status options_check(const struct model_options *o, struct error *err)
 {
-    if (o->dtype < -1 || o->dtype >= DTYPE_COUNT)
+    if (o->dtype < -1 || o->dtype > MODEL_INT4)
         return error_set(err, STATUS_INVALID, "dtype %d is not known", o->dtype);
     if (o->kv_dtype < -1 || o->kv_dtype > DTYPE_F16)
         return error_set(err, STATUS_UNSUPPORTED,
@@ -315,6 +315,11 @@ static enum status need_sum(struct model_plan *plan, struct error *err)
 static enum status checkpoint_open(struct model_parts *parts, struct error *err)
 {
     struct model_sizes *sizes = &parts->sizes;
+    struct device_facts facts;
+    parts->api->facts(parts->device, &facts);
+    if (parts->options.dtype == MODEL_INT4 && !facts.codes)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--dtype int4: this device holds no weights in 4 bits; take int8");
     const struct model_options *o = &parts->options;
     enum status status = STATUS_OK;
     if (!o->load_dummy)

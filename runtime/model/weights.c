@@ -148,12 +148,28 @@ static enum weight_format part_format(const struct weight_part *part)
     return cut ? WEIGHT_FLOATS : format;
 }
 
+// Holds an entry in 4 bits, an output head in 8. Embedding tables without head stay floats.
+static void int4_choose(struct weight_entry *entry)
+{
+    struct weight_shape *shape = &entry->shape;
+    bool head = entry->index == MODEL_HEAD || entry->index == MODEL_EMBED;
+    if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS || shape->k % 32 != 0 ||
+        (entry->index < MODEL_WEIGHT_COUNT && !head))
+        return;
+    shape->part_count = 1;
+    shape->parts[0] = (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_0, shape->n};
+}
+
 // Holds an entry in the formats of its tensors if all of them are quantised. Neighbouring tensors
 // of one format become one part.
 static void codes_choose(const struct lister *p, struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
     bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
+    if (p->list->int4) {
+        int4_choose(entry);
+        return;
+    }
     if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
         return;
     for (uint32_t i = 0; i < entry->part_count; i++) {
@@ -537,7 +553,7 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
     struct lister p = {.args = args, .config = args->config};
     char name[NAME_MAX_BYTES];
     if (!codes_held(args))
-        return 1;
+        return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);
     name_make(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
@@ -555,9 +571,11 @@ static void dtypes_choose(struct lister *p)
     struct weight_list *list = p->list;
     struct device_facts facts;
     p->args->api->facts(p->args->device, &facts);
-    list->dtype =
-        p->args->dtype < 0 ? dtype_default(p, &facts, tensor, held) : (enum dtype)p->args->dtype;
     list->codes = codes_held(p->args);
+    list->int4 = p->args->dtype == MODEL_INT4;
+    list->dtype = list->int4            ? held
+                  : p->args->dtype >= 0 ? (enum dtype)p->args->dtype
+                                        : dtype_default(p, &facts, tensor, held);
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;
@@ -572,7 +590,7 @@ static void codes_note(const struct lister *p)
 {
     char formats[FORMATS_TEXT];
     weight_list_formats(formats, p->list);
-    if (p->status == STATUS_OK && formats[0] != '\0' && p->args->sizes->rank == 0)
+    if (p->status == STATUS_OK && formats[0] != '\0' && !p->list->int4 && p->args->sizes->rank == 0)
         log_line(LOG_INFO,
                  "the weights are held as in the file (%s); --dtype bfloat16, int8 and float32 "
                  "convert them",

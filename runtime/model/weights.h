@@ -87,6 +87,7 @@ struct weight_list {
     uint64_t parameter_count; // parameters of the entire checkpoint; a tied head counts once
     enum dtype dtype;         // dtype of the products
     bool codes;               // true if quantised tensors are held in their own format
+    bool int4;                // true if products are quantised to 4 bits
     enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };
 
@@ -96,7 +97,7 @@ struct weight_list_args {
     const struct tensors *tensors;     // NULL: no checkpoint, fill with values
     const struct device_api *api;
     struct device *device;
-    int dtype; // enum dtype, or -1: the checkpoint's
+    int dtype; // enum dtype, MODEL_INT4, or -1: the checkpoint's
     int32_t yes_id, no_id;
 };
 

@@ -104,7 +104,7 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
-    if (weight->shape.part_count > 0)
+    if (weight->shape.part_count > 0 && l->list->codes)
         return put_codes(l, weight, part);
     if (tensor->blocks || tensor->rope_head > 0)
         return put_rows(l, weight, part);

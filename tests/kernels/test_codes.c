@@ -139,6 +139,90 @@ static void test_poison(void **state)
     with_levels(poison);
 }
 
+// Returns the squared error of a block compared with the floats it was made of.
+static double block_error(const uint8_t *block, enum weight_format format, const float x[32])
+{
+    struct block_group g;
+    double error = 0;
+    block_group_read(&g, format, block, 0);
+    for (int i = 0; i < 32; i++) {
+        double d = (double)x[i] - g.code[i] * (double)g.scale;
+        error += d * d;
+    }
+    return error;
+}
+
+// Floats become blocks: no scale max / 8 is better, 8 bits keep 1 / 254 of the largest element,
+// zeros stay zeros, and a NaN spoils its block.
+static void test_floats(void **state)
+{
+    (void)state;
+    struct trial t;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 2));
+    for (uint32_t i = 0; i < 300; i++) {
+        trial_begin(&t, 5000 + i);
+        float *x = trial_floats(&t, 32, DTYPE_F32, i % 3 ? 0.02f : 30);
+        x[i % 32] *= i % 5 == 0 ? 10 : 1;
+        float top = 0;
+        for (int k = 0; k < 32; k++)
+            top = fabsf(x[k]) > fabsf(top) ? x[k] : top;
+        uint8_t block[34], plain[18];
+        uint16_t scale = f32_to_f16(top / -8);
+        memcpy(plain, &scale, 2);
+        for (int k = 0; k < 32; k++) {
+            float q = fminf(fmaxf(rintf(x[k] / f16_to_f32(scale)), -8), 7) + 8;
+            plain[2 + k % 16] = (uint8_t)(k < 16 ? (int)q : plain[2 + k % 16] | (int)q << 4);
+        }
+        code_block_make(block, WEIGHT_Q4_0, x);
+        assert_true(block_error(block, WEIGHT_Q4_0, x) <= block_error(plain, WEIGHT_Q4_0, x));
+        code_block_make(block, WEIGHT_Q8_0, x);
+        double bound = 0.51 * (double)fabsf(top) / 127;
+        assert_true(block_error(block, WEIGHT_Q8_0, x) <= 32 * bound * bound);
+    }
+    float zeros[32] = {0};
+    uint8_t block[34];
+    code_block_make(block, WEIGHT_Q4_0, zeros);
+    assert_true(block_error(block, WEIGHT_Q4_0, zeros) == 0);
+    zeros[3] = NAN;
+    code_block_make(block, WEIGHT_Q4_0, zeros);
+    assert_true(isnan(block_error(block, WEIGHT_Q4_0, zeros)));
+    trial_close(&t);
+}
+
+// A weight made of floats has the bytes of one made of the blocks of these floats.
+static void test_floats_packed(void **state)
+{
+    (void)state;
+    enum { N = 41, K = 96 };
+    struct trial t;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 2));
+    for (int i = 0; i < 2; i++) {
+        enum weight_format format = i == 0 ? WEIGHT_Q4_0 : WEIGHT_Q8_0;
+        uint32_t bytes = weight_format_facts(format)->bytes;
+        trial_begin(&t, 6000);
+        struct weight_shape shape = {
+            .use = WEIGHT_PRODUCT, .n = N, .k = K, .part_count = 1, .parts = {{format, N}}};
+        struct weight w[2];
+        float *x = trial_floats(&t, N * K, DTYPE_F32, 1);
+        uint8_t *blocks = trial_heap(&t, N * K / 32 * bytes);
+        for (uint32_t b = 0; b < N * K / 32; b++)
+            code_block_make(blocks + b * bytes, format, x + b * 32);
+        for (int way = 0; way < 2; way++) {
+            w[way] =
+                (struct weight){.shape = shape, .bytes = t.api->weight_bytes(t.device, &shape)};
+            w[way].data = trial_device(&t, w[way].bytes);
+            struct weight_source source = {.map = way ? (void *)blocks : (void *)x,
+                                           .fd = -1,
+                                           .rows = N,
+                                           .cols = K,
+                                           .format = way ? format : WEIGHT_FLOATS};
+            assert_int_equal(t.api->weight_put(t.device, &w[way], 0, &source, NULL), STATUS_OK);
+        }
+        assert_memory_equal(w[0].data, w[1].data, w[0].bytes);
+    }
+    trial_close(&t);
+}
+
 // Sources that do not fit are refused.
 static void test_refused(void **state)
 {
@@ -180,10 +264,9 @@ int main(int argc, char **argv)
 {
     trial_only_level = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_poison),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_formats),       cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_poison),        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_floats_packed), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -262,10 +262,10 @@ static void test_neighbours_change_no_bit(void **state)
 static void test_lower_precisions_keep_their_bits(void **state)
 {
     struct fixture *f = *state;
-    static const int dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_I8};
+    static const int dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_I8, MODEL_INT4};
     static const uint32_t chunks[] = {1, 2, 3, 7, 16, 33, 64};
     static float whole[CASES][2048], cut[CASES][2048];
-    for (size_t d = 0; d < 3; d++) {
+    for (size_t d = 0; d < 4; d++) {
         struct model_options options = rig_options();
         options.dtype = dtypes[d];
         struct rig rig;
@@ -308,13 +308,13 @@ static double perplexity(const struct fixture *f, struct rig *rig)
     return exp(sum / count);
 }
 
-static void test_int8_costs_little_perplexity(void **state)
+static void test_lower_precisions_cost_little_perplexity(void **state)
 {
     struct fixture *f = *state;
     double exact = perplexity(f, &f->rig);
-    static const int dtypes[] = {DTYPE_BF16, DTYPE_I8};
-    double got[2];
-    for (int d = 0; d < 2; d++) {
+    static const int dtypes[] = {DTYPE_BF16, DTYPE_I8, MODEL_INT4};
+    double got[3];
+    for (int d = 0; d < 3; d++) {
         struct model_options options = rig_options();
         options.dtype = dtypes[d];
         struct rig rig;
@@ -322,8 +322,10 @@ static void test_int8_costs_little_perplexity(void **state)
         got[d] = perplexity(f, &rig);
         rig_close(&rig);
     }
-    printf("perplexity: float32 %.4f, bfloat16 %.4f, int8 %.4f\n", exact, got[0], got[1]);
+    printf("perplexity: float32 %.4f, bfloat16 %.4f, int8 %.4f, int4 %.4f\n", exact, got[0], got[1],
+           got[2]);
     assert_true(got[0] < exact * 1.005 && got[1] < exact * 1.005);
+    assert_true(got[2] < exact * 1.1); // 4 bits of a model of 128 columns
 }
 
 int main(void)
@@ -343,7 +345,7 @@ int main(void)
         cmocka_unit_test(test_greedy_matches_batched),
         cmocka_unit_test(test_chunks_change_no_bit),
         cmocka_unit_test(test_lower_precisions_keep_their_bits),
-        cmocka_unit_test(test_int8_costs_little_perplexity),
+        cmocka_unit_test(test_lower_precisions_cost_little_perplexity),
         cmocka_unit_test(test_decode_changes_no_bit),
         cmocka_unit_test(test_neighbours_change_no_bit),
     };
