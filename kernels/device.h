@@ -48,6 +48,7 @@ struct device_facts {
     bool exact;                // true in exact mode
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
+    bool kv_int8;                       // true if keys and values can be int8
     bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
     // Dtypes of the weights if --dtype is not given: of a float32 checkpoint, and of those weights
     // of a file with quantised tensors that are not held as codes.

@@ -10,7 +10,7 @@ enum dtype {
     DTYPE_F32,
     DTYPE_BF16,
     DTYPE_F16,
-    DTYPE_I8, // weights only: symmetric, with scales (kernels/weight.h)
+    DTYPE_I8, // symmetric, with scales: weights (kernels/weight.h), keys and values
     DTYPE_COUNT
 };
 
@@ -18,6 +18,13 @@ static inline size_t dtype_bytes(enum dtype dtype)
 {
     static const size_t bytes[DTYPE_COUNT] = {4, 2, 2, 1};
     return bytes[dtype];
+}
+
+// Returns the bytes of a token's key or value of one head. int8 elements are followed by their
+// scale, a float32: an element is q * scale, scale = max |x| / 127 of the head.
+static inline size_t kv_token_bytes(enum dtype kv, uint32_t dim)
+{
+    return dim * dtype_bytes(kv) + (kv == DTYPE_I8 ? sizeof(float) : 0);
 }
 
 // "float32", "bfloat16", "float16", "int8": the names of the --dtype option.

@@ -13,6 +13,11 @@ static bool act_wrong(enum dtype act)
     return act != DTYPE_F32 && act != DTYPE_BF16 && act != DTYPE_F16;
 }
 
+static bool kv_wrong(enum dtype kv)
+{
+    return act_wrong(kv) && kv != DTYPE_I8;
+}
+
 static bool vector_wrong(const struct weight *weight, uint32_t n)
 {
     return !weight || !weight->data || weight->shape.use != WEIGHT_VECTOR || weight->shape.n != n;
@@ -167,8 +172,8 @@ static bool dim_wrong(const struct attn_shape *s)
 
 const char *qkv_post_check(const struct qkv_post_args *a)
 {
-    if (act_wrong(a->act) || act_wrong(a->kv))
-        return "qkv_post: activations, keys and values are float32, bfloat16 or float16";
+    if (act_wrong(a->act) || kv_wrong(a->kv))
+        return "qkv_post: activations are float32, bfloat16 or float16, keys and values also int8";
     if (heads_wrong(&a->shape))
         return "qkv_post: " HEADS_RULE;
     if (dim_wrong(&a->shape))
@@ -190,8 +195,8 @@ const char *qkv_post_check(const struct qkv_post_args *a)
 
 const char *attn_check(const struct attn_args *a)
 {
-    if (act_wrong(a->act) || act_wrong(a->kv))
-        return "attn: activations, keys and values are float32, bfloat16 or float16";
+    if (act_wrong(a->act) || kv_wrong(a->kv))
+        return "attn: activations are float32, bfloat16 or float16, keys and values also int8";
     if (heads_wrong(&a->shape))
         return "attn: " HEADS_RULE;
     if (dim_wrong(&a->shape))
@@ -208,7 +213,7 @@ const char *attn_check(const struct attn_args *a)
         return "attn: paged attention needs the block table and the KV base";
     if (a->block_shift < 4 || a->block_shift > 12)
         return "attn: a block holds 16 to 4096 tokens";
-    if (a->token_bytes < a->shape.dim * dtype_bytes(a->kv))
+    if (a->token_bytes < kv_token_bytes(a->kv, a->shape.dim))
         return "attn: a token's stride is shorter than a head";
     return "";
 }

@@ -96,6 +96,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .exact = true,
                                  .memory_available = cpu_memory_available(),
                                  .codes = true,
+                                 .kv_int8 = true,
                                  .float32_runs_as = DTYPE_F32,
                                  .quantised_runs_as = DTYPE_BF16,
                                  .kv_share = 0.25, // leaves memory for other programs

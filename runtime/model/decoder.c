@@ -57,7 +57,7 @@ struct strides {
 
 static struct strides kv_strides(const struct model *model, uint32_t layer)
 {
-    uint64_t token = model->sizes.head_dim * dtype_bytes(model->facts.kv_dtype);
+    uint64_t token = kv_token_bytes(model->facts.kv_dtype, model->sizes.head_dim);
     uint64_t head = token * model->facts.block_tokens;
     uint64_t value = head * model->sizes.kv_heads.count;
     return (struct strides){layer * 2 * value, value, head, token};

@@ -32,7 +32,7 @@ enum status forward_prep(struct model *model, const struct step *host)
         .kv_write_offset = model_state(model, at->kv_write_offset),
         .block_shift =
             model->facts.block_tokens ? (uint32_t)__builtin_ctz(model->facts.block_tokens) : 0,
-        .token_bytes = model->sizes.head_dim * dtype_bytes(model->facts.kv_dtype),
+        .token_bytes = kv_token_bytes(model->facts.kv_dtype, model->sizes.head_dim),
     };
     return op_prep(model, &args);
 }

@@ -24,9 +24,9 @@ static enum status options_check(const struct model_options *o, struct error *er
 {
     if (o->dtype < -1 || o->dtype > MODEL_INT4)
         return error_set(err, STATUS_INVALID, "dtype %d is not known", o->dtype);
-    if (o->kv_dtype < -1 || o->kv_dtype > DTYPE_F16)
+    if (o->kv_dtype < -1 || o->kv_dtype > DTYPE_I8)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "the KV cache can be float32, bfloat16 or float16");
+                         "the KV cache can be float32, bfloat16, float16 or int8");
     if (o->block_size != 0 && o->block_size != 16 && o->block_size != 32 && o->block_size != 64)
         return error_set(err, STATUS_INVALID, "block-size is %u; 16, 32 and 64 are possible",
                          o->block_size);
@@ -110,8 +110,14 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
                          "--kv-cache-dtype %s: this device computes in %s and keeps keys and "
                          "values in that type; leave it out",
                          dtype_name(facts->kv_dtype), dtype_name(parts->act));
+    struct device_facts device;
+    parts->api->facts(parts->device, &device);
+    if (facts->kv_dtype == DTYPE_I8 && !device.kv_int8)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--kv-cache-dtype int8: this device has no keys and values in 8 bits; "
+                         "leave it out");
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
-    uint64_t token = (uint64_t)sizes->head_dim * dtype_bytes(facts->kv_dtype);
+    uint64_t token = kv_token_bytes(facts->kv_dtype, sizes->head_dim);
     uint64_t bytes = token * tokens * sizes->kv_heads.count * 2 * sizes->layers;
     facts->block_tokens = tokens;
     facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;

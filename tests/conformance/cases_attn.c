@@ -4,6 +4,7 @@
 #include "tests/conformance/trial.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct scene {
@@ -20,7 +21,7 @@ struct scene {
 static void scene_strides(struct scene *s)
 {
     uint32_t block = 1u << s->block_shift;
-    s->token_bytes = s->shape.dim * dtype_bytes(s->kv);
+    s->token_bytes = kv_token_bytes(s->kv, s->shape.dim);
     s->head_bytes = block * s->token_bytes;
     s->value_offset = s->shape.kv_heads * s->head_bytes;
     s->layer_bytes = 2 * s->value_offset;
@@ -97,7 +98,15 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
 static void cache_fill(struct trial *t, const struct scene *s)
 {
     size_t each = dtype_bytes(s->kv);
-    for (size_t i = 0; i < s->cache_bytes / each; i++) {
+    for (size_t at = 0; s->kv == DTYPE_I8 && at < s->cache_bytes; at++)
+        s->cache[at] = (char)trial_below(t, 256);
+    // each block is tokens of one size, and a rest that is not read
+    for (size_t b = 0; s->kv == DTYPE_I8 && b < s->blocks; b++)
+        for (size_t at = 0; at + s->token_bytes <= s->block_bytes; at += s->token_bytes) {
+            float scale = fabsf(trial_normal(t)) / 64;
+            memcpy(s->cache + b * s->block_bytes + at + s->shape.dim, &scale, sizeof scale);
+        }
+    for (size_t i = 0; s->kv != DTYPE_I8 && i < s->cache_bytes / each; i++) {
         float x = trial_normal(t);
         uint16_t bits = s->kv == DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
         if (s->kv == DTYPE_F32)
@@ -118,7 +127,9 @@ static void second_part_raise(const struct scene *s)
             char *key = s->cache + (size_t)table[at >> s->block_shift] * TABLE_UNIT_BYTES +
                         s->layer_bytes + head * s->head_bytes +
                         (at & ((1u << s->block_shift) - 1)) * s->token_bytes;
-            for (uint32_t d = 0; d < s->shape.dim; d++) {
+            if (s->kv == DTYPE_I8)
+                ((float *)(void *)(key + s->shape.dim))[0] *= 2;
+            for (uint32_t d = 0; s->kv != DTYPE_I8 && d < s->shape.dim; d++) {
                 uint16_t *half = (uint16_t *)(void *)key + d;
                 if (s->kv == DTYPE_F32)
                     ((float *)(void *)key)[d] *= 2;
@@ -217,11 +228,33 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
                    t->api->ops->attn(t->stream, &args) == STATUS_INVALID);
 }
 
+// Returns one of the types that keys and values can have.
+static enum dtype kv_type(const struct trial *t, enum dtype act, uint64_t i)
+{
+    uint64_t types = t->facts.kv_int8 ? DTYPE_I8 + 1 : DTYPE_I8;
+    return act == DTYPE_F32 ? (enum dtype)(i % types) : act;
+}
+
 void try_attn(struct trial *t, enum dtype act)
 {
     // i % 3 also selects paged or ragged, so each kind is tried with each dtype
     for (uint64_t i = 0; i < trial_cases(ATTN_CASES); i++)
-        attn_case(t, act, act == DTYPE_F32 ? (enum dtype)((i + i / 12) % 3) : act, i);
+        attn_case(t, act, kv_type(t, act, i + i / 12), i);
+}
+
+// Compares the keys and values of one token that are int8: elements may differ by one code.
+static void bytes_compare(struct trial *t, const struct scene *s, const char *want, const char *got)
+{
+    for (uint32_t i = 0; i < 2 * s->shape.kv_heads; i++) {
+        size_t at = s->layer_bytes + (i % 2) * s->value_offset + i / 2 * s->head_bytes;
+        float scales[2];
+        memcpy(&scales[0], want + at + s->shape.dim, sizeof scales[0]);
+        memcpy(&scales[1], got + at + s->shape.dim, sizeof scales[1]);
+        bool near = fabsf(scales[0] - scales[1]) <= 1e-5f * fabsf(scales[0]);
+        for (uint32_t d = 0; d < s->shape.dim; d++)
+            near = near && abs((int8_t)want[at + d] - (int8_t)got[at + d]) <= 1;
+        trial_true(t, "qkv_post writes int8", near);
+    }
 }
 
 static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i)
@@ -291,7 +324,10 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         trial_close_to(t, "qkv_post", got + j * width, qkv + j * width,
                        shape.paged ? q_width : q_width + shape.kv_heads * shape.dim,
                        trial_bound(act));
-    if (shape.paged) {
+    for (uint32_t j = 0; shape.paged && kv == DTYPE_I8 && j < s.tokens; j++)
+        if (place[j] != UINT64_MAX)
+            bytes_compare(t, &s, s.cache + place[j], (const char *)cache_there + place[j]);
+    if (shape.paged && kv != DTYPE_I8) {
         size_t n = s.cache_bytes / dtype_bytes(kv);
         char *want_cache = trial_put(t, s.cache, s.cache_bytes);
         trial_close_to(t, "qkv_post KV", trial_fetch_floats(t, cache_there, n, kv),
@@ -307,5 +343,5 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
 void try_qkv_post(struct trial *t, enum dtype act)
 {
     for (uint64_t i = 0; i < 27; i++)
-        post_case(t, act, act == DTYPE_F32 ? (enum dtype)((i / 3 + i / 9) % 3) : act, i);
+        post_case(t, act, kv_type(t, act, i / 3 + i / 9), i);
 }

@@ -220,6 +220,15 @@ void reference_gemm_codes(const struct gemm_args *a)
     }
 }
 
+// Writes a key or value of n elements as int8 and its scale.
+static void kv_put_bytes(char *at, const float *x, uint32_t n)
+{
+    float scale = byte_scale(x, n), inverse = byte_inverse(scale);
+    for (uint32_t i = 0; i < n; i++)
+        at[i] = (char)(int8_t)lrintf(x[i] * inverse);
+    memcpy(at + n, &scale, sizeof scale);
+}
+
 static void kv_put(char *at, enum dtype dtype, float value)
 {
     if (dtype == DTYPE_F32) {
@@ -279,13 +288,19 @@ void reference_qkv_post(const struct qkv_post_args *a)
             head_rope(k + h * s->dim, a, data_of(a->k_norm), position);
         if (!s->paged || a->kv_write_offset[t] == UINT64_MAX)
             continue;
-        for (uint32_t h = 0; h < s->kv_heads; h++)
-            for (uint32_t i = 0; i < s->dim; i++) {
-                char *at = (char *)a->kv_base + a->kv_write_offset[t] + a->layer_offset +
-                           h * a->head_bytes + i * each;
-                kv_put(at, a->kv, k[h * s->dim + i]);
-                kv_put(at + a->value_offset, a->kv, v[h * s->dim + i]);
+        for (uint32_t h = 0; h < s->kv_heads; h++) {
+            char *at =
+                (char *)a->kv_base + a->kv_write_offset[t] + a->layer_offset + h * a->head_bytes;
+            if (a->kv == DTYPE_I8) {
+                kv_put_bytes(at, k + h * s->dim, s->dim);
+                kv_put_bytes(at + a->value_offset, v + h * s->dim, s->dim);
+                continue;
             }
+            for (uint32_t i = 0; i < s->dim; i++) {
+                kv_put(at + i * each, a->kv, k[h * s->dim + i]);
+                kv_put(at + i * each + a->value_offset, a->kv, v[h * s->dim + i]);
+            }
+        }
     }
 }
 
@@ -310,8 +325,11 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
     uint64_t at =
         (uint64_t)a->block_table[(size_t)p->row->slot * a->blocks_max + block] * TABLE_UNIT_BYTES +
         (position - (block << a->block_shift)) * a->token_bytes + a->layer_offset +
-        p->kv_head * a->head_bytes + (value ? a->value_offset : 0) + i * dtype_bytes(a->kv);
-    return kv_get((const char *)a->kv_base + at, a->kv);
+        p->kv_head * a->head_bytes + (value ? a->value_offset : 0);
+    const char *token = (const char *)a->kv_base + at;
+    if (a->kv == DTYPE_I8)
+        return (double)(int8_t)token[i] * kv_get(token + s->dim, DTYPE_F32);
+    return kv_get(token + i * dtype_bytes(a->kv), a->kv);
 }
 
 // Computes attention of one query: softmax over the keys it sees, in one pass with a running

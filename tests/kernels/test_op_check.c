@@ -225,7 +225,7 @@ static void test_gemm(void **state)
         static const char dim[] = "a head must have 16 to 256 columns, a multiple of 8";           \
         TRY(op, NULL, );                                                                           \
         TRY(op, acts, a.act = DTYPE_I8);                                                           \
-        TRY(op, acts, a.kv = DTYPE_I8);                                                            \
+        TRY(op, acts, a.kv = DTYPE_COUNT);                                                         \
         TRY(op, heads, a.shape.heads = 0);                                                         \
         TRY(op, heads, a.shape.kv_heads = 0);                                                      \
         TRY(op, heads, a.shape.kv_heads = 3);                                                      \
