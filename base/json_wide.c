@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integers beyond int64; see json_wide.h. jansson has no place for their digits, so they lie in the
 // block that jansson allocates for the real, after it. Such a block begins at an address that is
-// not a multiple of the alignment of malloc, and no other block does. Any thread.
+// not a multiple of the alignment of malloc, and no other block does. Decision 0056. Any thread.
 #include "base/json_wide.h"
 
 #include "base/json.h"

@@ -213,6 +213,13 @@ def test_15_16_characters_of_many_tokens():
         assert not any(0xD800 <= ord(char) <= 0xDFFF for char in "".join(pieces)), (path, pieces)
 
 
+def test_integers_of_any_length():
+    wide = 10**40 + 1
+    for schema in ({"const": wide}, {"enum": [-wide]}, {"type": "integer", "minimum": wide, "maximum": wide}):
+        text, reason = content(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+        assert (abs(int(text)), reason) == (wide, "stop"), (schema, text)
+
+
 def test_choices_and_neighbours():
     """n answers of one grammar beside free ones; a free answer is what it is alone."""
     alone = content(7, max_tokens=40)

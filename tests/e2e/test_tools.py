@@ -49,6 +49,20 @@ def test_calls():
     assert answer.usage.completion_tokens == len(caller_model.CHAIN) + 1
 
 
+def test_numbers_in_prompts_keep_their_digits():
+    """Those of schemas and of earlier calls, whatever their length, as Python writes them."""
+    wide, real = 123456789012345678901234567890, 1e23
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {
+        "n": {"type": "integer", "minimum": -wide, "enum": [2**64 - 1, wide], "default": real}}}}}]
+    arguments = {"n": 2**70, "x": [10**40, 0.1, 5]}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps(arguments)}}
+    chat = [*user("a"), {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "b"}]
+    answer = server().post("/tokenize", {"model": "caller", "messages": chat, "tools": tools})
+    text = server().post("/detokenize", {"model": "caller", "tokens": answer.json["tokens"]}).json["prompt"]
+    assert json.dumps(tools[0]) in text, text
+    assert json.dumps(arguments) in text, text
+
+
 def test_13_calls_streamed():
     content, thought, calls, ends = "", "", [], []
     for chunk in ask(stream=True):
