@@ -27,6 +27,12 @@ struct keys {
     struct key list[]; // [count]
 };
 
+const char *const credential_names[CREDENTIAL_COUNT] = {
+    [CREDENTIAL_AUTHORIZATION] = "authorization",
+    [CREDENTIAL_X_API_KEY] = "x-api-key",
+    [CREDENTIAL_API_KEY] = "api-key",
+};
+
 static void hash_make(const struct keys *keys, struct text plain, unsigned char *out)
 {
     unsigned bytes = 0;

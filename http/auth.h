@@ -38,6 +38,7 @@ enum credential_header {
     CREDENTIAL_API_KEY,
     CREDENTIAL_COUNT
 };
+extern const char *const credential_names[CREDENTIAL_COUNT]; // in lower case
 
 // Returns true if a route would accept the headers. For requests that have not been routed yet.
 // sent: [CREDENTIAL_COUNT].

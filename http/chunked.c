@@ -29,9 +29,9 @@ enum { SIZE_DIGITS_MAX = 16, EXTENSION_BYTES_MAX = 120 };
 
 // The layout that the library uses.
 struct phr_chunked_decoder {
-    size_t left; // bytes left in this chunk
+    size_t left; // bytes left in this chunk; in trailers: their bytes so far
     char consume_trailer;
-    char count; // hex digits of a size, or bytes of an extension, so far
+    char count; // hex digits of a size, bytes of an extension, or lines of trailers, so far
     char state;
 };
 
@@ -40,6 +40,14 @@ struct phr_chunked_decoder {
 ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, size_t *bytes);
 
 static _Thread_local bool in_use;
+static _Thread_local struct trailers trailers;
+
+struct trailers chunked_trailers_pop(void)
+{
+    struct trailers popped = trailers;
+    trailers = (struct trailers){0};
+    return popped;
+}
 
 bool chunked_is_strict(void)
 {
@@ -86,9 +94,19 @@ static enum state size_end(struct phr_chunked_decoder *chunks, unsigned char c)
     return chunks->left > 0 ? DATA : TRAILER;
 }
 
+// Counts one byte of trailers. They share the limits of the headers (framing.c), and none may
+// exceed them alone. Nothing else uses the two counters after the last chunk.
+static bool trailer_fits(struct phr_chunked_decoder *chunks, unsigned char c)
+{
+    chunks->count = (char)(chunks->count + (c == '\n'));
+    return ++chunks->left <= HEAD_BYTES_MAX && chunks->count <= HEAD_LINES_MAX;
+}
+
 // Handles one byte outside of a chunk's data. Returns the next state.
 static enum state byte_handle(struct phr_chunked_decoder *chunks, unsigned char c)
 {
+    if (chunks->state >= TRAILER && chunks->state <= TRAILER_LF && !trailer_fits(chunks, c))
+        return BROKEN;
     switch ((enum state)chunks->state) {
     case SIZE:
         return size_byte(chunks, c);
@@ -137,6 +155,8 @@ ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, siz
     *bytes = to;
     if (chunks->state == BROKEN)
         return -1;
+    if (chunks->state == END)
+        trailers = (struct trailers){chunks->left, (uint32_t)chunks->count};
     memmove(buffer + to, buffer + from, all - from); // bytes of the next request
     return chunks->state == END ? (ssize_t)(all - from) : -2;
 }

@@ -10,11 +10,13 @@
 #include <string.h>
 #include <strings.h>
 
+const char head_fault[] =
+    "The headers of a request, trailers included, may have at most 100 lines and 417,792 bytes.";
 const char host_fault[] = "The header 'Host' must be a host, with a port or without.";
 
 struct head {
     struct text length; // the first Content-Length
-    uint32_t lengths, codings, hosts;
+    uint32_t lines, lengths, codings, hosts;
     bool lengths_differ, folded, host_is_wrong;
 };
 
@@ -73,6 +75,7 @@ static struct text line_pop(struct text *head)
 static void line_read(struct head *out, struct text line)
 {
     struct text value;
+    out->lines++;
     out->folded = out->folded || line.at[0] == ' ' || line.at[0] == '\t';
     if (is_header(line, "host", &value)) {
         out->hosts++;
@@ -87,13 +90,17 @@ static void line_read(struct head *out, struct text line)
     out->lengths++;
 }
 
-const char *framing_fault(struct text text, int minor)
+const char *framing_fault(struct text text, int minor, bool body_read)
 {
     struct head head = {0};
-    struct text line;
-    line_pop(&text); // the request line, or a blank line before it, which libh2o skips
+    struct trailers trailers = chunked_trailers_pop();
+    size_t all = text.bytes;
+    struct text line = line_pop(&text);
+    while (text.bytes > 0 && line.bytes == 0) // blank lines before the request line are ignored
+        line = line_pop(&text);
     while (text.bytes > 0 && (line = line_pop(&text)).bytes > 0)
         line_read(&head, line);
+    size_t bytes = all - text.bytes;
     if (head.lengths_differ || head.codings > 1 || (head.codings > 0 && head.lengths > 0))
         return "The request states its length in two ways: send one Content-Length or one "
                "Transfer-Encoding.";
@@ -101,8 +108,11 @@ const char *framing_fault(struct text text, int minor)
         return "A header continues on a second line: send each header on one line.";
     if (head.codings > 0 && minor == 0)
         return "HTTP/1.0 has no Transfer-Encoding: send a Content-Length.";
-    if (head.codings > 0 && !chunked_is_strict())
+    if (head.codings > 0 && body_read && !chunked_is_strict())
         return "Chunked bodies are not accepted here: send a Content-Length.";
+    if (head.codings > 0 &&
+        (head.lines + trailers.lines > HEAD_LINES_MAX || bytes + trailers.bytes > HEAD_BYTES_MAX))
+        return head_fault;
     if (head.hosts > 1 || (head.hosts == 0 && minor > 0))
         return "The header 'Host' must be sent exactly once.";
     return head.host_is_wrong ? host_fault : NULL;

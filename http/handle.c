@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+enum { HTTP_1_0 = 0x100, HTTP_1_1, HTTP_2 = 0x200 };
+
 static struct text header_of(const h2o_req_t *req, const char *name)
 {
     ssize_t at = h2o_find_header_by_str(&req->headers, name, strlen(name), -1);
@@ -32,9 +34,8 @@ static struct credential credential_of(const h2o_req_t *req, const char *name)
 
 static void credentials_read(const h2o_req_t *req, struct credential *out)
 {
-    out[CREDENTIAL_AUTHORIZATION] = credential_of(req, "authorization");
-    out[CREDENTIAL_X_API_KEY] = credential_of(req, "x-api-key");
-    out[CREDENTIAL_API_KEY] = credential_of(req, "api-key");
+    for (int i = 0; i < CREDENTIAL_COUNT; i++)
+        out[i] = credential_of(req, credential_names[i]);
 }
 
 bool request_has_key(const h2o_req_t *req, const struct keys *keys)
@@ -163,17 +164,27 @@ static void unknown_path(struct exchange *x, struct text method, struct text pat
     request_refuse(x, HTTP_UNKNOWN_URL, message);
 }
 
-static const char *fault_of(const h2o_req_t *req)
+bool headers_are_over(const h2o_req_t *req)
 {
-    enum { HTTP_2 = 0x200, HTTP_1_0 = 0x100 };
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < req->headers.size; i++)
+        bytes += req->headers.entries[i].name->len + req->headers.entries[i].value.len;
+    return req->headers.size > HEAD_LINES_MAX || bytes > HEAD_BYTES_MAX;
+}
+
+static const char *fault_of(h2o_req_t *req)
+{
     h2o_iovec_t authority = req->input.authority;
+    if (req->version >= HTTP_2 && headers_are_over(req))
+        return head_fault;
     if (req->version >= HTTP_2) // HTTP/2 frames delimit the body
         return host_is_valid(text_span(authority.base, authority.len)) ? NULL : host_fault;
     const h2o_buffer_t *input = req->conn->callbacks->get_socket(req->conn)->input;
-    return framing_fault(text_span(input->bytes, input->size), req->version - HTTP_1_0);
+    bool body_read = !request_connection(req)->early;
+    return framing_fault(text_span(input->bytes, input->size), req->version - HTTP_1_0, body_read);
 }
 
-static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct route_match *match,
+static bool is_refused(struct exchange *x, h2o_req_t *req, const struct route_match *match,
                        struct text path)
 {
     const char *fault = fault_of(req);
@@ -205,13 +216,16 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         flags |= ROUTE_X_API_KEY;
     struct credential sent[CREDENTIAL_COUNT];
     credentials_read(req, sent);
-    struct verdict verdict = keys_check(access_of(x->thread->server)->keys, flags, sent);
+    const struct access *access = access_of(x->thread->server);
+    struct verdict verdict = keys_check(access->keys, flags, sent);
     if (!verdict.allowed) {
         request_refuse(x, verdict.error, verdict.message);
         return true;
     }
-    if ((flags & ROUTE_OPEN) == 0)
+    if ((flags & ROUTE_OPEN) == 0) {
         x->info.key_id = verdict.key_id;
+        request_connection(x->answer->req)->keyed_with = access->generation;
+    }
     if (body_is_refused(x, req))
         return true;
     if (match->route->flags & ROUTE_OPEN)
@@ -284,6 +298,26 @@ static struct text target_path(const h2o_req_t *req)
     return path;
 }
 
+// RFC 9112, 9.3: "close" closes, wherever it is in the list; else HTTP/1.1 persists, and HTTP/1.0
+// with "keep-alive". libh2o reads the last Connection header only and looks for "keep-alive".
+static void persistence_decide(struct exchange *x, h2o_req_t *req)
+{
+    if (req->version >= HTTP_2)
+        return;
+    struct connection *connection = request_connection(req);
+    bool close = false, keep = req->version >= HTTP_1_1;
+    for (ssize_t at = h2o_find_header(&req->headers, H2O_TOKEN_CONNECTION, -1); at >= 0;
+         at = h2o_find_header(&req->headers, H2O_TOKEN_CONNECTION, at)) {
+        h2o_iovec_t value = req->headers.entries[at].value;
+        close = close || h2o_contains_token(value.base, value.len, H2O_STRLIT("close"), ',');
+        keep = keep || h2o_contains_token(value.base, value.len, H2O_STRLIT("keep-alive"), ',');
+    }
+    req->http1_is_persistent = keep && !req->conn->ctx->shutdown_requested;
+    if (connection->early) // its body was left out
+        linger_prepare(connection);
+    x->response.close = x->response.close || close || connection->early;
+}
+
 int handle_request(h2o_handler_t *self, h2o_req_t *req)
 {
     (void)self;
@@ -294,6 +328,7 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req)
     route_find(&thread->server->routes, text_span(req->method.base, req->method.len), path, &match);
     struct exchange *x = exchange_create(thread, req, &match);
     headers_read(x, req, &match);
+    persistence_decide(x, req);
     if (is_refused(x, req, &match, path.text)) {
         exchange_settle(x);
         return 0;

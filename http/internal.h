@@ -53,9 +53,39 @@ enum { REQUEST_ID_MAX = 128 };
 // complete. handle_request is the handler that h2o calls.
 bool request_has_key(const h2o_req_t *req, const struct keys *keys);
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
+// Returns true if the headers of an HTTP/2 request, with trailers if they were not dropped, exceed
+// the limits of framing.h.
+bool headers_are_over(const h2o_req_t *req);
 // Writes "at most N bytes are accepted", in MiB if the limit is a whole number of them.
 void body_limit_write(char *out, size_t out_bytes, uint64_t bytes);
 enum { BODY_LIMIT_BYTES = 64 }; // size of its text
+
+// early.c: answers requests without a valid key at their head. Call on the h2o thread: early_begin
+// once its loop exists, early_end when it has no connection left.
+void early_begin(struct http_thread *thread);
+void early_end(struct http_thread *thread);
+
+// linger.c: closes connections whose client may still send. linger_prepare duplicates the
+// descriptor before h2o has it sent the last answer. linger_begin, called when h2o has closed its
+// socket, returns false if there is nothing to wait for; else it owns the connection's count until
+// the client has closed too, has sent 64 KiB, or linger_timeout_ms have passed. linger_open and
+// linger_close: begin and end of the thread; linger_close closes what still lingers.
+void linger_open(struct http_thread *thread);
+void linger_prepare(struct connection *connection);
+bool linger_begin(struct connection *connection);
+void linger_close(struct http_thread *thread);
+
+// descriptors.c, on the main thread. descriptors_raise raises the limit of open files to at least
+// `wanted`, if the hard limit allows it, and returns the limit. descriptors_check fails if the
+// limit is too low for the loops, whose creation libh2o does not check. descriptors_share sets
+// connections_most: what the limit leaves after the descriptors that are open now.
+// descriptors_report warns if that is less than connections_max. descriptors_fit returns how many
+// of the wanted connections the hard limit allows.
+uint64_t descriptors_raise(uint64_t wanted);
+enum status descriptors_check(const struct server *server, struct error *err) MUST_USE;
+void descriptors_share(struct server *server);
+void descriptors_report(const struct server *server);
+uint32_t descriptors_fit(uint32_t wanted);
 
 // fallback.c: replaces the bodies of errors that h2o itself reports
 enum http_error fallback_error(int status);

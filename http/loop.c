@@ -12,6 +12,8 @@
 
 enum { ACCEPTS_MAX = 64, BACKLOG = 4096, WAIT_MS = 1000, DRAIN_WAIT_MS = 20 };
 
+static const uint64_t short_again_ns = 60000000000;
+
 struct http_thread *loop_of(h2o_req_t *req)
 {
     return H2O_STRUCT_FROM_MEMBER(struct http_thread, ctx, req->conn->ctx);
@@ -64,6 +66,7 @@ void connection_release(h2o_req_t *req)
     readable_add(connection);
     connection->thread->bodies_engaged -= connection->held;
     connection->checked_with = 0; // the next request may contain another key
+    connection->early = false;
 }
 
 // Counts one more connection, if fewer than `most` are open. The kernel distributes connections
@@ -81,7 +84,7 @@ static bool connection_count_acquire(struct server *server, uint32_t most)
     return false;
 }
 
-static void connection_count_release(struct server *server)
+void connection_count_release(struct server *server)
 {
     atomic_fetch_sub(&server->connections, 1);
     for (uint32_t i = 0; i < server->thread_count; i++)
@@ -108,15 +111,23 @@ static void on_connection_close(void *data)
                           memory_order_relaxed);
     if (connection->ssl)
         SSL_CTX_free(connection->ssl);
+    bool lingers = linger_begin(connection);
     heap_free(connection);
-    connection_count_release(thread->server);
+    if (!lingers)
+        connection_count_release(thread->server);
 }
 
-static bool accept_one(struct http_thread *thread)
+enum accepted { ACCEPT_ONE, ACCEPT_NONE, ACCEPT_SHORT };
+
+// ACCEPT_SHORT: a connection waits, but the process or the system has no descriptor or no memory
+// for it.
+static enum accepted accept_one(struct http_thread *thread)
 {
     h2o_socket_t *socket = h2o_evloop_socket_accept(thread->listener);
-    if (!socket)
-        return false;
+    if (!socket) // errno is that of accept4
+        return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM
+                   ? ACCEPT_SHORT
+                   : ACCEPT_NONE;
     struct connection *connection = heap_alloc_zeroed(1, sizeof *connection);
     connection->thread = thread;
     connection->ssl = access_of(thread->server)->ssl;
@@ -124,6 +135,7 @@ static bool accept_one(struct http_thread *thread)
         SSL_CTX_up_ref(connection->ssl);
     thread->accept_ctx.ssl_ctx = connection->ssl;
     connection->socket = socket;
+    connection->linger_fd = -1;
     connection->quiet_from_ns = clock_ns();
     readable_add(connection);
     socket->on_close.cb = on_connection_close;
@@ -133,50 +145,81 @@ static bool accept_one(struct http_thread *thread)
                           memory_order_relaxed);
     atomic_fetch_add_explicit(&thread->counters.connections_total, 1, memory_order_relaxed);
     h2o_accept(&thread->accept_ctx, socket);
-    return true;
+    return ACCEPT_ONE;
 }
 
 static void listener_resume(struct http_thread *thread)
 {
     if (!thread->listener || !atomic_load(&thread->listener_paused) ||
-        atomic_load(&thread->server->connections) >= thread->server->options.connections_max)
+        atomic_load(&thread->server->connections) >= atomic_load(&thread->server->connections_most))
         return;
     atomic_store(&thread->listener_paused, false);
     h2o_socket_read_start(thread->listener, loop_accept);
 }
 
-// Accepts new connections. At the limit they wait in the kernel's queue until one closes.
+void loop_retry(struct http_thread *thread)
+{
+    listener_resume(thread);
+}
+
+// Logs that no descriptor is free, unless it was so within the last minute.
+static void short_log(struct server *server, int why)
+{
+    uint64_t now = clock_ns(), before = atomic_exchange(&server->short_ns, now);
+    if (before == 0 || now - before > short_again_ns)
+        log_line(LOG_WARNING,
+                 "accept: %s: new connections wait, and connections that are idle for %llu ms are "
+                 "closed (raise ulimit -n or lower --max-connections)",
+                 strerror(why), (unsigned long long)server->options.quiet_timeout_ms);
+}
+
+// Accepts new connections. At the limit they wait in the kernel's queue until one closes; without a
+// free descriptor, until one closes or the next scan (watch.c).
 void loop_accept(h2o_socket_t *listener, const char *err)
 {
     struct http_thread *thread = listener->data;
     if (err)
         return;
+    struct server *server = thread->server;
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        if (!connection_count_acquire(thread->server, thread->server->options.connections_max)) {
+        if (!connection_count_acquire(server, atomic_load(&server->connections_most))) {
             h2o_socket_read_stop(listener);
             atomic_store(&thread->listener_paused, true);
             listener_resume(thread); // a connection may have closed meanwhile
             return;
         }
-        if (!accept_one(thread)) {
-            connection_count_release(thread->server);
+        enum accepted accepted = accept_one(thread);
+        if (accepted == ACCEPT_ONE)
+            continue;
+        if (accepted == ACCEPT_NONE) {
+            connection_count_release(server);
             return;
         }
+        short_log(server, errno);
+        h2o_socket_read_stop(listener);
+        // wakes no other thread: those paused for the same reason would wake each other forever
+        atomic_fetch_sub(&server->connections, 1);
+        atomic_store(&thread->listener_paused, true);
+        return;
     }
 }
 
 // Accepts the connections queued in the kernel before the listener closes, because they would be
-// reset. Beyond connections_max this uses some of the descriptors kept for other purposes; the rest
-// must remain for /metrics and a reload.
+// reset. Beyond connections_most this uses some of the descriptors kept for other purposes; the
+// rest must remain for /metrics and a reload.
 void loop_accept_rest(struct http_thread *thread)
 {
     struct server *server = thread->server;
-    uint32_t most = server->options.connections_max + server->drain_connections;
+    uint32_t most = atomic_load(&server->connections_most) + server->drain_connections;
     while (connection_count_acquire(server, most)) {
-        if (!accept_one(thread)) {
-            connection_count_release(server);
+        enum accepted accepted = accept_one(thread);
+        if (accepted == ACCEPT_ONE)
+            continue;
+        connection_count_release(server);
+        if (accepted == ACCEPT_NONE)
             return;
-        }
+        most = atomic_load(&server->connections);
+        break;
     }
     log_line(LOG_WARNING,
              "shutdown with %u connections: those that still wait to be accepted are reset "
@@ -305,6 +348,7 @@ static void loop_start(struct http_thread *thread)
     thread->listener = socket_watch(thread, thread->listen_fd, loop_accept);
     thread->listen_fd = -1;
     watch_start(thread);
+    linger_open(thread);
     thread->second.cb = on_second;
     h2o_timeout_link(thread->ctx.loop, &thread->ctx.one_sec_timeout, &thread->second);
 }
@@ -334,6 +378,7 @@ static void loop_end(struct http_thread *thread)
     socket_end(&thread->waker_socket);
     socket_end(&thread->watch_socket);
     socket_end(&thread->listener);
+    linger_close(thread);
     thread->watch_fd = -1;
     // may still be armed for a second
     h2o_timeout_unlink(&thread->ctx.http2._graceful_shutdown_timeout);
@@ -342,6 +387,8 @@ static void loop_end(struct http_thread *thread)
         log_line(LOG_WARNING, "%u connections are still open", thread->connection_count);
         return;
     }
+    h2o_timeout_dispose(loop, &thread->linger_timeout);
+    early_end(thread);
     h2o_context_dispose(&thread->ctx);
     h2o_evloop_run(loop, 0);
     h2o_evloop_destroy(loop);
@@ -353,6 +400,8 @@ void *loop_main(void *argument)
     pthread_setname_np(pthread_self(), "http");
     loop_start(thread);
     bodies_begin(thread);
+    early_begin(thread);
+    atomic_store(&thread->started, true);
     while (atomic_load_explicit(&thread->control_state, memory_order_acquire) != CONTROL_QUIT) {
         atomic_store_explicit(&thread->beat_ns, clock_ns(), memory_order_relaxed);
         atomic_fetch_add(&thread->iterations, 1); // seq_cst: see access_replace in reload.c

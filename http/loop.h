@@ -46,9 +46,12 @@ struct connection {
     // highest stream id whose head was checked for a key: before the current scan of the
     // connection, and including it; HTTP/1: 1
     uint32_t checked_to, checked_next;
-    bool refused; // true if its buffer may not grow: closed after this loop iteration
-    bool busy;    // true if it had a request at the last scan
-    bool cut;     // true once it is closed because of the body budget
+    bool refused;        // true if its buffer may not grow: closed after this loop iteration
+    bool busy;           // true if it had a request at the last scan
+    bool cut;            // true once it is closed because of the body budget
+    bool early;          // true if h2o has the head of the current HTTP/1 request without its body
+    int linger_fd;       // duplicate of its descriptor, for linger.c; -1: none
+    uint32_t keyed_with; // generation of the key set that accepted one of its requests; 0: none
 };
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
@@ -80,7 +83,11 @@ struct http_thread {
     _Atomic uint32_t exchange_count; // written by this thread only
     // list of connections that h2o reads from: all but HTTP/1 ones with an exchange
     struct connection *readable;
-    uint32_t connection_count;    // written by this thread only
+    struct early_stream *early;    // HTTP/2 streams to be answered in this iteration (early.c)
+    h2o_timeout_entry_t early_run; // linked while there are such streams
+    struct linger_one *lingering;  // connections that wait for their client to close
+    h2o_timeout_t linger_timeout, early_timeout;
+    uint32_t connection_count;    // written by this thread only; without lingering ones
     _Atomic bool listener_paused; // true while it does not accept because no connection is free
     uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 connections with an exchange
     uint64_t bodies_next_ns;      // earliest time of the next count of all bodies
@@ -95,6 +102,7 @@ struct http_thread {
     _Atomic uint32_t aborted_count; // accepted requests cut at the drain's deadline
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
+    _Atomic bool started;           // true once its loop and all its descriptors exist
     _Atomic uint64_t beat_ns;
     // loop iterations begun. A pointer from server->access is not used past the iteration that read
     // it.
@@ -117,8 +125,13 @@ struct server {
     struct cors cors;
     _Atomic(struct access *) access;
     struct work_pool *work;
-    _Atomic uint32_t connections; // open connections of all threads
-    uint32_t drain_connections;   // connections that a drain may accept above connections_max
+    _Atomic uint32_t connections; // open connections of all threads, lingering ones included
+    // most open connections: connections_max, or fewer if the limit of open files is lower; atomic
+    // because server_serve sets it while the threads accept
+    _Atomic uint32_t connections_most;
+    uint32_t descriptors_own;   // descriptors of the process, without connections
+    uint32_t drain_connections; // connections that a drain may accept above connections_most
+    _Atomic uint64_t short_ns;  // when no descriptor was free for a new connection; 0: never
     uint32_t port;
     uint32_t thread_count;
     uint32_t started; // number of threads that run
@@ -148,7 +161,9 @@ void loop_accept(h2o_socket_t *listener, const char *err);
 // Accepts the connections that wait in the kernel, which would be reset when the listener closes.
 void loop_accept_rest(struct http_thread *thread);
 void loop_listener_close(struct http_thread *thread);
-bool loop_is_full(const struct server *server); // true if new connections wait for a free one
+void loop_retry(struct http_thread *thread);          // accepts again if the listener is paused
+void connection_count_release(struct server *server); // a connection, or a lingering one, is closed
+bool loop_is_full(const struct server *server);       // true if new connections wait for a free one
 int request_fd(h2o_req_t *req);
 struct connection *request_connection(h2o_req_t *req);
 // Record that an exchange begins, and ends, on the connection. Between the two, h2o reads no

@@ -10,7 +10,6 @@
 #include <h2o/http2.h>
 #include <malloc.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,9 +28,12 @@ enum {
     BODY_SLACK_BYTES = 1 << 20,
     MMAP_THRESHOLD_BYTES = 128 * 1024,
     POLL_MS = 5,
+    STARTED_POLL_US = 200,
     CUT_WAIT_MS = 2000, // time to send the last events of streams, and failures
     ABORT_WAIT_MS = 3000,
-    DESCRIPTORS_KEPT = 256, // descriptors for everything except connections
+    LINGER_TIMEOUT_MS = 2000,
+    EARLY_WAIT_MS = 100,
+    DESCRIPTORS_EARLY = 1024, // limit for startup, beyond connections_max; counted later
 };
 
 static const uint64_t body_bytes_default = 32u << 20, body_memory_default = 256u << 20;
@@ -47,44 +49,14 @@ static void defaults_fill(struct server_options *o)
     o->request_timeout_ms = o->request_timeout_ms > 0 ? o->request_timeout_ms : REQUEST_TIMEOUT_MS;
     o->stall_timeout_ms = o->stall_timeout_ms > 0 ? o->stall_timeout_ms : STALL_TIMEOUT_MS;
     o->quiet_timeout_ms = o->quiet_timeout_ms > 0 ? o->quiet_timeout_ms : QUIET_TIMEOUT_MS;
+    o->linger_timeout_ms = o->linger_timeout_ms > 0 ? o->linger_timeout_ms : LINGER_TIMEOUT_MS;
+    o->early_wait_ms = o->early_wait_ms > 0 ? o->early_wait_ms : EARLY_WAIT_MS;
     o->resets_max = o->resets_max > 0 ? o->resets_max : RESETS_DEFAULT;
     o->resets_window_ms = o->resets_window_ms > 0 ? o->resets_window_ms : RESETS_WINDOW_MS;
     o->compiles_max = o->compiles_max > 0 ? o->compiles_max : COMPILES_DEFAULT;
     o->compiles_key_max = o->compiles_key_max > 0 ? o->compiles_key_max : COMPILES_KEY_DEFAULT;
     o->compile_wait_ms = o->compile_wait_ms > 0 ? o->compile_wait_ms : COMPILE_WAIT_MS;
     o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
-}
-
-// Returns how many of the wanted connections fit into this many descriptors.
-static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
-{
-    rlim_t fit =
-        descriptors > 2 * DESCRIPTORS_KEPT ? descriptors - DESCRIPTORS_KEPT : (descriptors + 1) / 2;
-    return fit < wanted ? (uint32_t)fit : wanted;
-}
-
-// Raises the descriptor limit to what connections_max needs, or lowers connections_max: each
-// connection needs a descriptor, and accepting without one would make the listener spin. Returns
-// how many of the kept descriptors a drain may use for connections.
-static uint32_t descriptors_raise(struct server_options *o)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 0;
-    rlim_t wanted = (rlim_t)o->connections_max + DESCRIPTORS_KEPT;
-    if (limit.rlim_cur < wanted) {
-        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-            getrlimit(RLIMIT_NOFILE, &limit);
-    }
-    uint32_t fit = connections_fit(o->connections_max, limit.rlim_cur);
-    if (fit != o->connections_max)
-        log_line(LOG_WARNING,
-                 "the limit of %ju open files (ulimit -n) allows at most %u connections",
-                 (uintmax_t)limit.rlim_cur, fit);
-    o->connections_max = fit;
-    rlim_t kept = limit.rlim_cur - fit;
-    return (kept < DESCRIPTORS_KEPT ? (uint32_t)kept : DESCRIPTORS_KEPT) / 2;
 }
 
 bool server_http2_is_on(const struct server_options *options)
@@ -126,10 +98,7 @@ uint64_t server_bytes_max(const struct server_options *options)
     enum { STREAM_BYTES = 16 * 1024, COMPILE_BYTES = 128 << 20 };
     struct server_options filled = *options;
     defaults_fill(&filled);
-    struct rlimit limit;
-    uint64_t connections = filled.connections_max;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        connections = connections_fit(filled.connections_max, limit.rlim_max);
+    uint64_t connections = descriptors_fit(filled.connections_max);
     return filled.body_memory_max + connections * STREAM_BYTES + workers_bytes_max(&filled) +
            COMPILE_BYTES + GRAMMARS_BYTES_MAX +
            filled.http_threads * prepare_bytes_max(BODY_INLINE_BYTES_MAX);
@@ -217,6 +186,9 @@ static enum status threads_start(struct server *server, struct error *err)
             server->started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    for (uint32_t i = 0; i < server->started; i++)
+        while (!atomic_load(&server->threads[i].started))
+            usleep(STARTED_POLL_US);
     return status;
 }
 
@@ -234,6 +206,8 @@ static enum status server_start(struct server *server, struct error *err)
         status = tls_open(&access->ssl, options, server_http2_is_on(options), err);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         status = thread_prepare(server, i, err);
+    if (status == STATUS_OK)
+        status = descriptors_check(server, err);
     return status == STATUS_OK ? threads_start(server, err) : status;
 }
 
@@ -243,7 +217,8 @@ enum status server_open(struct server **out, const struct server_options *option
     struct server *server = heap_alloc_zeroed(1, sizeof *server);
     server->options = *options;
     defaults_fill(&server->options);
-    server->drain_connections = descriptors_raise(&server->options);
+    descriptors_raise((uint64_t)server->options.connections_max + DESCRIPTORS_EARLY);
+    atomic_store(&server->connections_most, server->options.connections_max); // not counted yet
     server->port = options->port;
     server->thread_count = server->options.http_threads;
     server->threads = heap_alloc_zeroed(server->thread_count, sizeof *server->threads);
@@ -263,6 +238,7 @@ enum status server_open(struct server **out, const struct server_options *option
         server_close(server);
         return status;
     }
+    descriptors_share(server);
     *out = server;
     return STATUS_OK;
 }
@@ -286,6 +262,8 @@ void server_serve(struct server *server, const struct served *served, struct por
     size_t count = (size_t)served->copy_count * server->thread_count;
     server->ports = heap_alloc_zeroed(count, sizeof(struct port *));
     memcpy(server->ports, ports, count * sizeof(struct port *));
+    descriptors_share(server); // again, because engines have descriptors
+    descriptors_report(server);
     // release: a thread that loads `served` sees ports and counters
     atomic_store_explicit(&server->served, served, memory_order_release);
 }

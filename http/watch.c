@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notices what libh2o 2.2.5 does not: a peer that leaves while its HTTP/1 response is idle (h2o
-// removes the descriptor from its epoll then), clients that read nothing, and HTTP/2 bodies that
-// arrive too slowly. Each h2o thread has one additional epoll, which h2o's loop watches, and scans
-// its exchanges each second.
+// removes the descriptor from its epoll then), clients that read nothing, HTTP/2 bodies that arrive
+// too slowly, and HTTP/2 connections of unknown clients that live on PINGs. Each h2o thread has one
+// additional epoll, which h2o's loop watches, and scans its exchanges each second.
 //
 // A pause of the machine does not count as time in which a client read nothing or a grammar waited;
 // slow bodies and idle connections get no such allowance. The watcher does not read from sockets,
@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <h2o/http2.h>
+#include <h2o/http2_internal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -105,43 +106,78 @@ static void scan_one(struct exchange *x, uint64_t now)
     exchange_run(x, x->route->on_ready);
 }
 
-// Closes connections whose request body takes too long: h2o has no timeout between the frames of an
-// HTTP/2 body.
-static int body_check(h2o_req_t *req, void *data)
+// Returns the time since a request began that is not complete yet; 0 if it is complete.
+static int64_t body_age_ms(const h2o_req_t *req)
 {
-    struct http_thread *thread = data;
     struct timeval begun = req->timestamps.request_begin_at;
     if (req->processed_at.at.tv_sec != 0 || begun.tv_sec == 0)
         return 0;
     struct timeval now;
     gettimeofday(&now, NULL); // the clock of h2o's time stamps
-    int64_t age_ms =
-        (int64_t)(now.tv_sec - begun.tv_sec) * 1000 + (int64_t)(now.tv_usec - begun.tv_usec) / 1000;
-    if (age_ms > (int64_t)thread->server->options.request_timeout_ms)
+    return (int64_t)(now.tv_sec - begun.tv_sec) * 1000 +
+           (int64_t)(now.tv_usec - begun.tv_usec) / 1000;
+}
+
+// Closes connections whose request body takes too long: h2o has no timeout between the frames of an
+// HTTP/2 body.
+static int body_check(h2o_req_t *req, void *data)
+{
+    struct http_thread *thread = data;
+    if (body_age_ms(req) > (int64_t)thread->server->options.request_timeout_ms)
         shutdown(request_fd(req), SHUT_RDWR);
     return 0;
 }
 
+// Closes HTTP/2 connections without a stream on which no request with a valid key has arrived,
+// request_timeout_ms after the accept or the last answer. h2o has such a timeout, but restarts it
+// with each frame: a client could hold a connection with PINGs.
+static void keyless_close(struct http_thread *thread, uint64_t now)
+{
+    uint64_t most_ns = thread->server->options.request_timeout_ms * 1000000;
+    uint32_t generation = access_of(thread->server)->generation;
+    h2o_linklist_t *all = &thread->ctx.http2._conns, *next;
+    for (h2o_linklist_t *node = all->next; node != all; node = next) {
+        next = node->next; // conn may be freed
+        h2o_http2_conn_t *conn = H2O_STRUCT_FROM_MEMBER(h2o_http2_conn_t, _conns, node);
+        const struct connection *c = conn->sock->on_close.data;
+        if (conn->num_streams.pull.open > 0 || c->keyed_with == generation ||
+            now - c->quiet_from_ns <= most_ns)
+            continue;
+        if (conn->state == H2O_HTTP2_CONN_STATE_OPEN) { // sends GOAWAY and closes
+            h2o_timeout_unlink(&conn->_timeout_entry);
+            conn->_timeout_entry.cb(&conn->_timeout_entry);
+        } else { // the client does not read
+            shutdown(h2o_socket_get_fd(conn->sock), SHUT_RDWR);
+        }
+    }
+}
+
 // Marks connections with a complete request head: h2o sets version (HTTP/1) and method (HTTP/2)
-// then.
+// then. A body that is incomplete after quiet_timeout_ms counts only if the head has a valid key;
+// it has none if the key was revoked meanwhile, or if libh2o does not use early.c.
 static int busy_mark(h2o_req_t *req, void *data)
 {
-    (void)data;
-    if (req->version != 0 && req->input.method.len > 0)
+    struct http_thread *thread = data;
+    if (req->version == 0 || req->input.method.len == 0)
+        return 0;
+    struct server *server = thread->server;
+    bool late = body_age_ms(req) > (int64_t)server->options.quiet_timeout_ms;
+    if (!late || request_has_key(req, access_of(server)->keys))
         request_connection(req)->busy = true;
     return 0;
 }
 
 // Closes idle connections while new ones wait to be accepted: those without a complete request
-// head, TLS and HTTP/2 connections without a stream, idle keep-alive connections.
+// head, or with a late body and no valid key; TLS and HTTP/2 connections without a stream; idle
+// keep-alive connections.
 static void quiet_close(struct http_thread *thread, uint64_t now)
 {
     const struct server *server = thread->server;
     uint64_t most_ns = server->options.quiet_timeout_ms * 1000000;
     for (struct connection *c = thread->readable; c; c = c->next)
         c->busy = false;
-    server->conf.http1.callbacks.foreach_request(&thread->ctx, busy_mark, NULL);
-    server->conf.http2.callbacks.foreach_request(&thread->ctx, busy_mark, NULL);
+    server->conf.http1.callbacks.foreach_request(&thread->ctx, busy_mark, thread);
+    server->conf.http2.callbacks.foreach_request(&thread->ctx, busy_mark, thread);
     for (struct connection *c = thread->readable; c; c = c->next) {
         if (c->busy || now - c->quiet_from_ns <= most_ns)
             continue;
@@ -168,10 +204,12 @@ void watch_second(struct http_thread *thread, uint64_t now)
         pause_leave_out(thread, pause_ns, now);
     if (loop_is_full(thread->server))
         quiet_close(thread, now);
+    loop_retry(thread);
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next; // scan_one ends only x, and h2o's loop frees it later
         scan_one(x, now);
     }
     thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, body_check, thread);
+    keyless_close(thread, now);
 }

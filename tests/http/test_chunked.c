@@ -162,7 +162,7 @@ static void test_lengths_of_extensions(void **state)
 
 static void fault_is(const char *head, int minor, const char *wanted)
 {
-    const char *said = framing_fault(text_of(head), minor);
+    const char *said = framing_fault(text_of(head), minor, true);
     if (!wanted ? said != NULL : !said || !strstr(said, wanted))
         fail_msg("'%s' has '%s', not '%s'", head, said ? said : "nothing",
                  wanted ? wanted : "nothing");
@@ -211,6 +211,9 @@ static void test_heads(void **state)
         {FIRST HOST CODED "\r\n", 1, NULL},
         {FIRST HOST "X: a\r\n b\r\n\r\n", 1, "continues on a second line"},
         {FIRST HOST "X: a\r\n\tb\r\n\r\n", 1, "continues on a second line"},
+        {"\r\n" FIRST HOST "\r\n", 1, NULL},
+        {"\r\n\r\n\r\n" FIRST HOST "\r\n", 1, NULL},
+        {"\r\n\r\n" FIRST HOST HOST "\r\n", 1, "must be sent exactly once"},
         {FIRST HOST "\r\n folded: but of the body\r\nHost: b\r\n", 1, NULL},
         {FIRST HOST "Transfer-Encodings: chunked\r\nXContent-Length: 2\r\n\r\n", 0, NULL},
     };
@@ -218,6 +221,60 @@ static void test_heads(void **state)
     text_decodes("0\r\n\r\n", 0, "");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         fault_is(heads[i].head, heads[i].minor, heads[i].fault);
+}
+
+// Appends lines of a header, of this many bytes each with CR LF.
+static size_t lines_put(char *at, size_t count, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        memset(at + i * bytes, 'a', bytes);
+        at[i * bytes + 1] = ':';
+        memcpy(at + (i + 1) * bytes - 2, "\r\n", 2);
+    }
+    return count * bytes;
+}
+
+// Decodes a chunked body with these trailers after a head with these headers, and checks both.
+static ssize_t trailers_decode(size_t headers, size_t header_bytes, size_t lines, size_t bytes,
+                               const char **fault)
+{
+    static char text[2 * HEAD_BYTES_MAX];
+    struct phr_chunked_decoder chunks = {0};
+    size_t size = 0;
+    memcpy(text, "0\r\n", 3);
+    size = 3 + lines_put(text + 3, lines, bytes);
+    memcpy(text + size, "\r\n", 2);
+    size += 2;
+    ssize_t result = phr_decode_chunked(&chunks, text, &size);
+    size = (size_t)snprintf(text, sizeof text, FIRST HOST CODED);
+    size += lines_put(text + size, headers, header_bytes);
+    memcpy(text + size, "\r\n", 2);
+    *fault = framing_fault(text_span(text, size + 2), 1, true);
+    return result;
+}
+
+// Lines and bytes of trailers count towards the limits of the headers.
+static void test_limits_of_trailers(void **state)
+{
+    static const struct {
+        size_t headers, header_bytes, lines, bytes;
+        bool broken, fits;
+    } cases[] = {
+        {0, 0, 98, 4, false, true},        {0, 0, 99, 4, false, false},
+        {0, 0, 100, 4, false, false},      {0, 0, 101, 4, true, true},
+        {60, 4, 38, 4, false, true},       {60, 4, 39, 4, false, false},
+        {0, 0, 90, 4600, false, true},     {0, 0, 90, 4650, true, true},
+        {40, 4600, 50, 4500, false, true}, {40, 4600, 51, 4600, false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *fault;
+        ssize_t result = trailers_decode(cases[i].headers, cases[i].header_bytes, cases[i].lines,
+                                         cases[i].bytes, &fault);
+        if ((result == BROKEN) != cases[i].broken || !fault != cases[i].fits)
+            fail_msg("case %zu: %zd, %s", i, result, fault ? fault : "no fault");
+        fault_is(FIRST HOST CODED "\r\n", 1, NULL); // they are forgotten
+    }
 }
 
 static void test_hosts(void **state)
@@ -250,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_digits_of_a_size),
         cmocka_unit_test(test_lengths_of_extensions),
         cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_limits_of_trailers),
         cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,8 @@ static void test_fallback_errors(void **state)
     static const char *const heads[] = {
         "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nContent-Length: abc\r\n\r\n",
         "POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: cheese\r\n\r\n",
-        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n" BEARER
+        "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
         "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n"
         "Content-Length: 999999999\r\n\r\n",
     };
@@ -247,12 +248,94 @@ static void test_chunks_joined(void **state)
     body_check(CHUNKED "4\r\n\"\r\n\"\r\n0\r\n\r\n", "\"\r\n\"");
 }
 
+// Empty lines before a request are ignored, in one piece and byte by byte, also between requests
+// and before a refused one.
+static void test_blank_lines(void **state)
+{
+    (void)state;
+    static const struct framing_case cases[] = {
+        {"\r\n\r\n" ECHO LENGTH_2 "\r\n{}", {200}},
+        {"\r\n\r\n\r\n\r\n\r\nGET /version HTTP/1.1\r\nHost: a\r\n\r\n", {200}},
+        {ECHO LENGTH_2 "\r\n{}\r\n\r\n\r\n" ECHO LENGTH_2 "\r\n{}", {200, 200}},
+        {CHUNKED "2\r\n{}\r\n0\r\n\r\n\r\n\r\n" CHUNKED "2\r\n{}\r\n0\r\n\r\n", {200, 200}},
+        {"\r\n\r\n" ECHO LENGTH_2 "content-length: 3\r\n\r\n{} ", {400}},
+        {"\r\n\r\n" ECHO "Host: b\r\n" LENGTH_2 "\r\n{}", {400}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        case_check(&cases[i], i, SIZE_MAX / 2);
+        case_check(&cases[i], i, 1);
+        case_check(&cases[i], i, 3);
+    }
+}
+
+// Trailers within the limits of the headers are skipped; more of them are refused.
+static void test_trailers(void **state)
+{
+    (void)state;
+    enum { LINES = 101 };
+    static char bytes[LINES * 8 + 512];
+    for (size_t lines = LINES - 6; lines <= LINES; lines += 6) {
+        size_t at = (size_t)snprintf(bytes, sizeof bytes, "%s2\r\n{}\r\n0\r\n", CHUNKED);
+        for (size_t i = 0; i < lines; i++)
+            at += (size_t)snprintf(bytes + at, sizeof bytes - at, "A: b\r\n");
+        snprintf(bytes + at, sizeof bytes - at, "\r\n");
+        case_check(&(struct framing_case){bytes, {lines < LINES - 5 ? 200 : 400}}, lines,
+                   SIZE_MAX / 2);
+    }
+}
+
+// RFC 9112, 9.3: which connections persist.
+static void test_persistence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *version, *headers;
+        bool closes;
+    } cases[] = {
+        {"1.1", "", false},
+        {"1.1", "Connection: keep-alive\r\n", false},
+        {"1.1", "Connection: close\r\n", true},
+        {"1.1", "Connection: close, keep-alive\r\n", true},
+        {"1.1", "Connection: keep-alive, close\r\n", true},
+        {"1.1", "Connection: keep-alive,CLOSE ,te\r\n", true},
+        {"1.1", "Connection: close\r\nConnection: keep-alive\r\n", true},
+        {"1.1", "Connection: keep-alive\r\nConnection: close\r\n", true},
+        {"1.1", "Connection: te\r\n", false},
+        {"1.1", "Connection: closed\r\n", false},
+        {"1.0", "", true},
+        {"1.0", "Connection: keep-alive\r\n", false},
+        {"1.0", "Connection: keep-alive\r\nConnection: te\r\n", false},
+        {"1.0", "Connection: close, keep-alive\r\n", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct http_client client;
+        struct http_answer answer;
+        char request[256], value[64];
+        snprintf(request, sizeof request, "GET /version HTTP/%s\r\nHost: a\r\n%s\r\n",
+                 cases[i].version, cases[i].headers);
+        assert_true(http_client_open(&client, fixture.port));
+        for (int again = 0; again < (cases[i].closes ? 1 : 2); again++) {
+            assert_true(http_client_send(&client, request, strlen(request)));
+            assert_true(http_client_answer(&client, &answer));
+            assert_true(http_header(answer.head, "connection", value, sizeof value));
+            if (strcmp(value, cases[i].closes ? "close" : "keep-alive") != 0)
+                fail_msg("case %zu: %s", i, value);
+            http_answer_free(&answer);
+        }
+        if (cases[i].closes)
+            assert_true(http_client_closed(&client, 120000));
+        http_client_close(&client);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fallback_errors),   cmocka_unit_test(test_length_in_two_ways),
         cmocka_unit_test(test_folds_and_hosts),   cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_endless_extension), cmocka_unit_test(test_chunks_joined),
+        cmocka_unit_test(test_blank_lines),       cmocka_unit_test(test_trailers),
+        cmocka_unit_test(test_persistence),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);
 }

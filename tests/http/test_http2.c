@@ -2,100 +2,18 @@
 // HTTP/2 frame by frame over a raw socket: responses, the body limit as JSON, resets and lost
 // connections, the limit of resets (Rapid Reset), slow bodies, GOAWAY at shutdown, and the option.
 #include "tests/http/fixture.h"
+#include "tests/http/h2_client.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-enum {
-    FRAME_DATA,
-    FRAME_HEADERS,
-    FRAME_RST_STREAM = 3,
-    FRAME_SETTINGS,
-    FRAME_GOAWAY = 7,
-    END_STREAM = 1,
-    END_HEADERS = 4,
-    WAIT_MS = 120000,
-};
-
-struct frame {
-    uint32_t bytes, stream;
-    uint8_t type, flags;
-    unsigned char payload[70000];
-};
-
-static bool bytes_read(int fd, void *out, size_t bytes)
-{
-    char *at = out;
-    while (bytes > 0) {
-        struct pollfd wanted = {.fd = fd, .events = POLLIN};
-        if (poll(&wanted, 1, WAIT_MS) != 1)
-            return false;
-        ssize_t got = recv(fd, at, bytes, 0);
-        if (got <= 0)
-            return false;
-        at += got;
-        bytes -= (size_t)got;
-    }
-    return true;
-}
-
-static bool frame_read(int fd, struct frame *out)
-{
-    unsigned char head[9];
-    if (!bytes_read(fd, head, sizeof head))
-        return false;
-    out->bytes = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
-    out->type = head[3];
-    out->flags = head[4];
-    out->stream =
-        (uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8];
-    return out->bytes <= sizeof out->payload && bytes_read(fd, out->payload, out->bytes);
-}
-
-// Reads up to the next frame of a type (and of a stream, if stream is not 0).
-static bool frame_wait(int fd, uint8_t type, uint32_t stream, struct frame *out)
-{
-    while (frame_read(fd, out))
-        if (out->type == type && (stream == 0 || out->stream == stream))
-            return true;
-    return false;
-}
-
-static bool frame_send(int fd, uint8_t type, uint8_t flags, uint32_t stream, struct text payload)
-{
-    unsigned char head[9] = {(unsigned char)(payload.bytes >> 16),
-                             (unsigned char)(payload.bytes >> 8),
-                             (unsigned char)payload.bytes,
-                             type,
-                             flags,
-                             0,
-                             0,
-                             (unsigned char)(stream >> 8),
-                             (unsigned char)stream};
-    return send(fd, head, sizeof head, MSG_NOSIGNAL) == sizeof head &&
-           send(fd, payload.at, payload.bytes, MSG_NOSIGNAL) == (ssize_t)payload.bytes;
-}
-
-static size_t literal_put(unsigned char *at, const char *name, const char *value)
-{
-    size_t name_bytes = strlen(name), value_bytes = strlen(value);
-    at[0] = 0; // never indexed by name, no Huffman
-    at[1] = (unsigned char)name_bytes;
-    memcpy(at + 2, name, name_bytes);
-    at[2 + name_bytes] = (unsigned char)value_bytes;
-    memcpy(at + 3 + name_bytes, value, value_bytes);
-    return 3 + name_bytes + value_bytes;
-}
 
 static const char *authority = "test"; // of the requests
 
@@ -115,29 +33,6 @@ static bool request_send(int fd, uint32_t stream, const char *path, const char *
 static bool reset_send(int fd, uint32_t stream)
 {
     return frame_send(fd, FRAME_RST_STREAM, 0, stream, text_span("\0\0\0\x8", 4)); // CANCEL
-}
-
-static int h2_open(const struct fixture *f)
-{
-    struct http_client client;
-    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    if (!http_client_open(&client, f->port))
-        return -1;
-    http_client_send(&client, preface, sizeof preface - 1);
-    frame_send(client.fd, FRAME_SETTINGS, 0, 0, text_of(""));
-    return client.fd;
-}
-
-// h2o sends the status as an index of the static table or as a literal.
-static int status_of(const struct frame *headers)
-{
-    static const int table[] = {200, 204, 206, 304, 400, 404, 500};
-    const unsigned char *p = headers->payload;
-    if (p[0] >= 0x88 && p[0] <= 0x8e)
-        return table[p[0] - 0x88];
-    if ((p[0] & 0x3f) == 8 && p[1] == 3)
-        return atoi((char[4]){(char)p[2], (char)p[3], (char)p[4], 0});
-    return -1;
 }
 
 static void body_check(int fd, uint32_t stream, const char *body)
@@ -166,7 +61,7 @@ static void test_answers(void **state)
     memset(big, '1', 2000);
     big[2000] = '\0';
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     assert_true(request_send(fd, 1, "/v1/test/echo", "[1]", true));
     exchange_check(fd, 1, 200, "[1]");
     assert_true(request_send(fd, 3, "/v1/nowhere", "[1]", true));
@@ -191,7 +86,7 @@ static void test_reset_cancels_one(void **state)
     struct fixture f;
     struct server_options options = {.http2 = 1};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     for (uint32_t i = 0; i < 10; i++)
         assert_true(request_send(fd, 2 * i + 1, i % 2 == 0 ? "/v1/test/stream" : "/v1/test/wait",
                                  "{}", true));
@@ -211,16 +106,6 @@ static void test_reset_cancels_one(void **state)
     fixture_close(&f);
 }
 
-static bool peer_closes(int fd)
-{
-    static struct frame frame;
-    while (frame_read(fd, &frame))
-        continue;
-    char byte;
-    struct pollfd wanted = {.fd = fd, .events = POLLIN};
-    return poll(&wanted, 1, 0) == 1 && recv(fd, &byte, 1, 0) <= 0;
-}
-
 // New cancellations may arrive while earlier ones are settled.
 static bool settled(void *context)
 {
@@ -235,7 +120,7 @@ static void test_reset_budget(void **state)
     struct fixture f;
     struct server_options options = {.http2 = 1, .resets_max = 50};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     for (uint32_t i = 0; i < 40; i++) { // within the limit: nothing happens
         assert_true(request_send(fd, 2 * i + 1, "/v1/test/wait", "{}", true));
         assert_true(reset_send(fd, 2 * i + 1));
@@ -262,7 +147,7 @@ static void test_resets_are_forgotten(void **state)
     struct fixture f;
     struct server_options options = {.http2 = 1, .resets_max = 50, .resets_window_ms = WINDOW_MS};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     uint32_t stream = 1;
     for (int window = 0; window < WINDOWS; window++) {
         for (uint32_t i = 0; i < EACH; i++, stream += 2) {
@@ -295,7 +180,7 @@ static void test_stalled_stream(void **state)
     struct fixture f;
     struct server_options options = {.http2 = 1, .stall_timeout_ms = 1500};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     // SETTINGS_INITIAL_WINDOW_SIZE 1000
     assert_true(frame_send(fd, FRAME_SETTINGS, 0, 0, text_span("\0\x4\0\0\x3\xe8", 6)));
     assert_true(request_send(fd, 1, "/v1/test/stream", "{}", true));
@@ -321,7 +206,7 @@ static void test_dripping_body(void **state)
     struct fixture f;
     struct server_options options = {.http2 = 1, .request_timeout_ms = 1500};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     assert_true(request_send(fd, 1, "/v1/test/echo", NULL, false));
     int dripped = 0;
     while (dripped < DRIPS && frame_send(fd, FRAME_DATA, 0, 1, text_of("1"))) {
@@ -340,7 +225,7 @@ static void test_drain_sends_goaway(void **state)
     struct server_options options = {.http2 = 1, .shutdown_timeout_ms = DRAIN_MS};
     static struct frame frame;
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     assert_true(request_send(fd, 1, "/v1/test/echo", "[1]", true));
     exchange_check(fd, 1, 200, "[1]");
     assert_int_equal(server_drain(f.server), 0);
@@ -384,7 +269,7 @@ static void test_body_budget(void **state)
     pthread_t flood;
     void *closed = NULL;
     fixture_open(&f, &options, true);
-    int modest = h2_open(&f), greedy = h2_open(&f);
+    int modest = h2_open(f.port), greedy = h2_open(f.port);
     for (uint32_t stream = 1; stream < 10; stream += 2) { // 5 of 12 MiB
         assert_true(request_send(modest, stream, "/v1/test/echo", NULL, false));
         assert_true(body_send(modest, stream, 900 << 10));
@@ -436,7 +321,7 @@ static bool late_stream_is_refused(void)
     pthread_t drain;
     void *clean = NULL;
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     assert_true(request_send(fd, 1, "/v1/test/echo", "[1", false)); // its body is not complete
     assert_true(request_send(fd, 3, "/v1/test/echo", "[3]", true));
     exchange_check(fd, 3, 200, "[3]");
@@ -472,7 +357,7 @@ static void test_close_with_goaway_armed(void **state)
     struct fixture f;
     struct server_options options = {.http2 = 1, .shutdown_timeout_ms = 50};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     assert_true(request_send(fd, 1, "/v1/test/wait", "{}", true));
     assert_true(fixture_wait_live(&f, 1));
     assert_int_equal(server_drain(f.server), 1);
@@ -487,13 +372,13 @@ static void test_switch(void **state)
     static struct frame frame;
     struct server_options options = {.http2 = 0};
     fixture_open(&f, &options, true);
-    int fd = h2_open(&f);
+    int fd = h2_open(f.port);
     assert_false(frame_wait(fd, FRAME_SETTINGS, 0, &frame));
     close(fd);
     fixture_close(&f);
     options.http2 = -1; // loopback: on
     fixture_open(&f, &options, true);
-    fd = h2_open(&f);
+    fd = h2_open(f.port);
     assert_true(frame_wait(fd, FRAME_SETTINGS, 0, &frame));
     close(fd);
     fixture_close(&f);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -161,6 +162,36 @@ static void upload_begin(struct http_client *client, const struct fixture *f, co
     bytes_send(client, text);
 }
 
+// Sends a head whose key is revoked afterwards (strangers_revoke): a request that never had a valid
+// key is answered at its head. The server has read the head when it sends 100.
+static void stranger_head(struct http_client *client, const char *head)
+{
+    static const char wanted[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    char got[sizeof wanted] = "";
+    bytes_send(client, OPEN_UPLOAD "Expect: 100-continue\r\n");
+    bytes_send(client, head);
+    recv(client->fd, got, sizeof got - 1, MSG_WAITALL);
+    assert_string_equal(got, wanted);
+}
+
+static void stranger_begin(struct http_client *client, const struct fixture *f, const char *head)
+{
+    assert_true(http_client_open(client, f->port));
+    stranger_head(client, head);
+}
+
+static void keys_set(const struct fixture *f, uint32_t count)
+{
+    static const char *const keys[] = {KEY, "sk-other"};
+    struct error err;
+    assert_int_equal(server_keys_renew(f->server, keys, count, &err), STATUS_OK);
+}
+
+static void strangers_revoke(const struct fixture *f)
+{
+    keys_set(f, 1);
+}
+
 static void upload_end(struct http_client *client, size_t bytes)
 {
     assert_true(http_client_send(client, filler, bytes));
@@ -172,8 +203,8 @@ static void wait_held(const struct fixture *f, uint64_t from, uint64_t to)
     metric_wait(f, "weft_body_bytes", from, to);
 }
 
-// Uploads without a key are closed, the largest first, in any format. Small requests with a key are
-// answered meanwhile, and a large one with a key stays although it holds the most memory.
+// Uploads whose key was revoked are closed, the largest first, in any format. Small requests with a
+// key are answered meanwhile, and a large one with a key stays although it holds the most memory.
 static void test_body_budget(void **state)
 {
     (void)state;
@@ -188,14 +219,16 @@ static void test_body_budget(void **state)
     assert_true(http_client_send(&keyed, filler, 5 * MIB - 1)); // holds 8 MiB
     wait_held(&f, 8 * MIB, BUDGET);
     for (int i = 0; i < FLOOD; i++) {
-        static const char *const heads[] = {OPEN_UPLOAD, OPEN_UPLOAD "x-api-key: wrong\r\n",
-                                            OPEN_UPLOAD "Authorization: Bearer sk-tesu\r\n"};
-        if (i % 4 == 3) {
-            assert_true(http_client_open(&clients[i], f.port));
-            bytes_send(&clients[i], OPEN_UPLOAD "Transfer-Encoding: chunked\r\n\r\n200000\r\n");
-        } else {
-            upload_begin(&clients[i], &f, heads[i % 4], 2 * MIB);
-        }
+        static const char *const heads[] = {
+            "x-api-key: sk-other\r\nContent-Length: 2097152\r\n\r\n",
+            "Authorization: Bearer sk-other\r\nContent-Length: 2097152\r\n\r\n",
+            "api-key: sk-other\r\nTransfer-Encoding: chunked\r\n\r\n"};
+        stranger_begin(&clients[i], &f, heads[i % 3]);
+    }
+    strangers_revoke(&f);
+    for (int i = 0; i < FLOOD; i++) {
+        if (i % 3 == 2)
+            bytes_send(&clients[i], "200000\r\n");
         http_client_send(&clients[i], filler, 3 * MIB / 2); // holds 2 MiB, or is already closed
         assert_true(http_once(f.port, "POST", "/v1/test/echo", BEARER JSON, "[1]", &answer));
         assert_int_equal(answer.status, 200);
@@ -260,7 +293,9 @@ static void test_body_budget_over_threads(void **state)
     fixture_open(&f, &options, true);
     for (int i = 0; i < ROUNDS; i++) {
         struct http_client keyed, stranger;
-        upload_begin(&stranger, &f, OPEN_UPLOAD, 10 * MIB);
+        keys_set(&f, 2);
+        stranger_begin(&stranger, &f, "x-api-key: sk-other\r\nContent-Length: 10485760\r\n\r\n");
+        strangers_revoke(&f);
         assert_true(http_client_send(&stranger, filler, 5 * MIB)); // holds 8 MiB
         wait_held(&f, 8 * MIB, 9 * MIB);
         upload_begin(&keyed, &f, UPLOAD, 10 * MIB);
@@ -289,8 +324,8 @@ unsigned char *HMAC(const EVP_MD *type, const void *key, int key_bytes, const un
     return library(type, key, key_bytes, data, bytes, out, out_bytes);
 }
 
-// While the budget is exceeded, the key of a body in progress is checked once. The result does not
-// apply to the connection's next body.
+// The key of a body is checked at its head, and once while the budget is exceeded. The result does
+// not apply to the connection's next body.
 static void test_keys_are_judged_once(void **state)
 {
     (void)state;
@@ -311,11 +346,12 @@ static void test_keys_are_judged_once(void **state)
         assert_true(http_client_closed(&large, FAR_MS));
         http_client_close(&large);
     }
-    assert_in_range(hashes - before, 1, KEYED + ROUNDS);
+    assert_in_range(hashes - before, 1, KEYED + 2 * ROUNDS);
     upload_end(&keyed[2], 1);
     http_client_close(&keyed[2]);
-    upload_end(&keyed[0], 1); // its connection stays; the next body has no key
-    bytes_send(&keyed[0], OPEN_UPLOAD "Content-Length: 3145728\r\n\r\n");
+    upload_end(&keyed[0], 1); // its connection stays; the key of the next body is revoked
+    stranger_head(&keyed[0], "x-api-key: sk-other\r\nContent-Length: 3145728\r\n\r\n");
+    strangers_revoke(&f);
     assert_true(http_client_send(&keyed[0], filler, 3 * MIB - 1));
     wait_held(&f, 8 * MIB, 9 * MIB);
     upload_begin(&large, &f, UPLOAD, 6 * MIB);

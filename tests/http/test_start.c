@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Startup of a server: defaults, descriptor limits, addresses, libh2o's configuration; and
-// reloading keys while requests run.
+// Startup of a server: defaults, addresses, libh2o's configuration; and reloading keys while
+// requests run.
 #include "http/internal.h"
 #include "tests/http/fixture.h"
 
@@ -11,9 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,7 +39,9 @@ static void test_defaults(void **state)
     assert_string_equal(o->host, "127.0.0.1");
     assert_int_equal(o->http_threads, 1);
     assert_int_equal(o->text_workers, 1);
-    assert_in_range(o->connections_max, 1, 16384);
+    assert_int_equal(o->connections_max, 16384);
+    assert_int_equal(o->linger_timeout_ms, 2000);
+    assert_int_equal(o->early_wait_ms, 100);
     assert_int_equal(o->body_bytes_max, 32 << 20);
     assert_int_equal(o->body_memory_max, 256 << 20);
     assert_int_equal(o->shutdown_timeout_ms, 0);
@@ -96,7 +96,8 @@ static void test_given_values_stay(void **state)
     assert_int_equal(server->conf.http1.req_timeout, 9);
     assert_int_equal(server->conf.http2.idle_timeout, 9);
     assert_int_equal(server->conf.http1.upgrade_to_http2, 0);
-    assert_int_equal(server->drain_connections, 128); // half of the reserved descriptors
+    assert_int_equal(atomic_load(&server->connections_most), 5);
+    assert_int_equal(server->drain_connections, 128); // half of the free descriptors
     server_close(server);
 }
 
@@ -114,52 +115,6 @@ static void test_where_http2_is_on(void **state)
         struct server_options options = {.host = cases[i].host, .http2 = cases[i].option};
         assert_int_equal(server_http2_is_on(&options), cases[i].on);
     }
-}
-
-// Opens a server in a child with these limits of open files; checks connections_max,
-// drain_connections and the warning.
-static void files_allow(rlim_t soft, rlim_t hard, uint32_t wanted, uint32_t connections,
-                        uint32_t drain, bool warned)
-{
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard});
-        struct server *server = open_with((struct server_options){.connections_max = wanted});
-        bool fine =
-            server->options.connections_max == connections && server->drain_connections == drain;
-        dprintf(STDERR_FILENO, "%u %u\n", server->options.connections_max,
-                server->drain_connections);
-        _exit(fine ? 0 : 1);
-    }
-    char said[1024] = "";
-    close(ends[1]);
-    size_t bytes = 0;
-    for (ssize_t got; bytes < sizeof said - 1 &&
-                      (got = read(ends[0], said + bytes, sizeof said - 1 - bytes)) > 0;)
-        bytes += (size_t)got;
-    close(ends[0]);
-    int status = 1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (status != 0 || (strstr(said, "open files (ulimit -n) allows") != NULL) != warned)
-        fail_msg("%u of %ju: %s", wanted, (uintmax_t)hard, said);
-}
-
-// 256 descriptors are reserved, or half of the limit if that is less; a drain uses half of the
-// reserve.
-static void test_descriptors(void **state)
-{
-    (void)state;
-    files_allow(1000, 1000, 500, 500, 128, false);
-    files_allow(1000, 1000, 744, 744, 128, false);
-    files_allow(1000, 1000, 745, 744, 128, true);
-    files_allow(100, 1000, 744, 744, 128, false); // the soft limit is raised
-    files_allow(513, 513, 400, 257, 128, true);
-    files_allow(512, 512, 400, 256, 128, true);
-    files_allow(100, 100, 1000, 50, 25, true);
-    files_allow(101, 101, 1000, 51, 25, true);
 }
 
 static bool answers(int family, uint32_t port)
@@ -332,7 +287,6 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_given_values_stay),
         cmocka_unit_test(test_where_http2_is_on),
-        cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_ipv6),
         cmocka_unit_test(test_a_port_that_is_taken),
         cmocka_unit_test(test_keys_renewed),
