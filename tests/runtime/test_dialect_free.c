@@ -175,6 +175,68 @@ static void test_functions_that_are_not_strict(void **state)
     subject_each(called_freely);
 }
 
+// Returns true if a parameter of this name may be next.
+static bool may_be_next(const struct subject *s, const struct matcher *m, const char *key,
+                        bool first)
+{
+    struct written w = {0};
+    struct matcher next;
+    matcher_copy(&next, m);
+    bool may = parameter(s, &next, key, "x", true, first, &w);
+    matcher_end(&next);
+    written_free(&w);
+    return may;
+}
+
+// Under auto, in any order: each name once, and other names unless the schema excludes them. A
+// function whose properties are {} has no arguments.
+static void names_once(const struct subject *s, uint64_t *seed)
+{
+    (void)seed;
+    json_t *tools =
+        parsed("[{\"name\":\"f\",\"parameters\":{\"properties\":{\"a\":{},\"b\":{},\"c\":{}}}},"
+               "{\"name\":\"g\",\"parameters\":{\"properties\":{\"a\":{},\"b\":{},\"c\":{}},"
+               "\"additionalProperties\":false}},"
+               "{\"name\":\"h\",\"parameters\":{\"type\":\"object\",\"properties\":{}}}]");
+    struct dialect_grammar_args args = {.dialect = &s->d, .tools = tools, .parallel = true};
+    struct mask_cache *c = subject_cache(s, &args);
+    // the names of these parameters are repeated in their end tags, so the schema must have them
+    bool others = dialect_syntax(&s->d)->arguments != ARGUMENTS_ELEMENTS;
+    for (int i = 0; i < 2; i++) {
+        struct written w = {0};
+        struct matcher m;
+        matcher_init(&m, c);
+        assert_true(call_begun(s, &m, i == 0 ? "f" : "g", &w) && brace(s, &m, "{", &w) &&
+                    parameter(s, &m, "b", "x", true, true, &w));
+        bool good = may_be_next(s, &m, "a", false) && !may_be_next(s, &m, "b", false) &&
+                    may_be_next(s, &m, "other", false) == (others && i == 0) &&
+                    parameter(s, &m, "a", "x", true, false, &w) &&
+                    !may_be_next(s, &m, "a", false) && may_be_next(s, &m, "c", false) &&
+                    brace(s, &m, "}", &w) && call_ended(s, &m, &w);
+        if (!good)
+            fail_msg("%s: function %d", dialect_name(&s->d), i);
+        matcher_end(&m);
+        written_free(&w);
+    }
+    struct written w = {0};
+    struct matcher m;
+    matcher_init(&m, c);
+    assert_true(call_begun(s, &m, "h", &w) && brace(s, &m, "{", &w));
+    assert_false(may_be_next(s, &m, "a", true));
+    assert_true(brace(s, &m, "}", &w) && call_ended(s, &m, &w));
+    check_arguments(s, tools, &w, "{}");
+    matcher_end(&m);
+    written_free(&w);
+    mask_cache_destroy(c);
+    json_decref(tools);
+}
+
+static void test_names_occur_once_under_auto(void **state)
+{
+    (void)state;
+    subject_each(names_once);
+}
+
 // A key that one alternative of the schema names is read with the type under this name. Under the
 // other alternative it therefore cannot be written like an unknown key.
 static void named_elsewhere(const struct subject *s, uint64_t *seed)
@@ -569,6 +631,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions_that_are_not_strict),
+        cmocka_unit_test(test_names_occur_once_under_auto),
         cmocka_unit_test(test_named_key_keeps_its_type),
         cmocka_unit_test(test_many_blanks_before_a_call),
         cmocka_unit_test(test_calls_that_are_read_are_complete),
