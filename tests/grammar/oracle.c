@@ -63,8 +63,8 @@ static const struct oracle_node *once_node(struct oracle *o)
     if (oracle_random(&o->seed, 2) == 0)
         n->a = grow_after(o, 'a', 0);
     n->b = grow_after(o, 'b', 0);
-    n->max = oracle_random(&o->seed, 3);
-    n->max = n->max == 2 ? GRAMMAR_ONCE_UNLIMITED : n->max;
+    n->max = oracle_random(&o->seed, 4);
+    n->max = n->max == 3 ? GRAMMAR_ONCE_UNLIMITED : n->max;
     return n;
 }
 
@@ -122,6 +122,14 @@ void oracle_grow(struct oracle *o, uint64_t seed, bool with_rules)
     for (int r = 0; r < ORACLE_RULES && with_rules; r++)
         o->rules[r] = grow_rule(o);
     o->root = grow(o, 4, with_rules);
+}
+
+void oracle_grow_once(struct oracle *o, uint64_t seed)
+{
+    *o = (struct oracle){.seed = seed * 2 + 1, .number = seed};
+    for (int i = 0; i < 4; i++)
+        oracle_random(&o->seed, 2);
+    o->root = once_node(o);
 }
 
 static uint32_t build(const struct oracle_node *n, struct grammar_builder *b,

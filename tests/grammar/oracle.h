@@ -38,6 +38,8 @@ struct oracle {
 // Fills `o` with a random tree, a function of `seed`. with_rules: the tree may refer to rules,
 // which may recurse.
 void oracle_grow(struct oracle *o, uint64_t seed, bool with_rules);
+// Fills `o` with a random tree whose root is a ONCE.
+void oracle_grow_once(struct oracle *o, uint64_t seed);
 // Adds the tree to the builder. Returns the expression of its root.
 uint32_t oracle_build(const struct oracle *o, struct grammar_builder *b);
 

@@ -504,6 +504,42 @@ static void test_minimum_counts_share_a_mask(void **state)
     vocabulary_unref(v);
 }
 
+// Bounds that a token cannot reach are left out of masks: tokens of as many repetitions as the
+// bound are allowed, those of one more are not, whatever the length of what is repeated.
+static void test_bounds_of_long_repetitions(void **state)
+{
+    (void)state;
+    enum { LONGEST = 8, MOST = 40 };
+    for (int bytes = 1; bytes <= LONGEST; bytes++) {
+        char text[LONGEST * MOST + 1];
+        struct text tokens[MOST];
+        int32_t end = MOST;
+        for (int i = 0; i < LONGEST * MOST; i++)
+            text[i] = (char)('a' + i % bytes);
+        for (int i = 0; i < MOST; i++)
+            tokens[i] = text_span(text, (size_t)bytes * (size_t)(i + 1));
+        struct vocabulary_args args = {MOST + 1, tokens, MOST, NULL, &end, 1};
+        struct vocabulary *v = vocabulary_create(&args);
+        for (uint32_t most = 1; most < MOST; most++) {
+            struct grammar_builder *b = grammar_builder_create(NULL);
+            uint32_t one = grammar_literal(b, text_span(text, (size_t)bytes)), words[2];
+            struct grammar *g = finished(b, grammar_repeat(b, one, most / 2, most));
+            struct mask_cache *c = mask_cache_create(g, v, NULL);
+            struct matcher m;
+            matcher_init(&m, c);
+            assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
+            for (uint32_t i = 0; i < MOST; i++)
+                if (vocabulary_token(v, (int32_t)i).bytes > 0 && bit(words, i) != (i < most))
+                    fail_msg("%d bytes, at most %u times: %u", bytes, most, i + 1);
+            assert_int_equal(bit(words, MOST), most / 2 == 0);
+            matcher_end(&m);
+            mask_cache_destroy(c);
+            grammar_unref(g);
+        }
+        vocabulary_unref(v);
+    }
+}
+
 static size_t resident_bytes(void)
 {
     size_t pages = 0;
@@ -683,6 +719,7 @@ int main(void)
         cmocka_unit_test(test_eviction_frees_memory),
         cmocka_unit_test(test_too_many_alternatives_are_reported),
         cmocka_unit_test(test_minimum_counts_share_a_mask),
+        cmocka_unit_test(test_bounds_of_long_repetitions),
         cmocka_unit_test(test_long_text_in_one_call),
         cmocka_unit_test(test_nested_answers_do_not_end_others),
         cmocka_unit_test(test_single_answer_is_not_contended),
