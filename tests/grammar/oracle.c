@@ -259,8 +259,8 @@ static uint64_t once_ends(struct match *m, const struct oracle_node *n, uint64_t
                           uint32_t used, uint32_t others)
 {
     uint64_t ends = starts, from = starts;
-    if (starts == 0)
-        return 0;
+    if (starts == 0 || (used == (1u << ORACLE_MEMBERS) - 1 && others == n->max))
+        return starts; // no member may follow, so no separator either
     if (n->a && used + others > 0)
         from = ends_after(m, n->a, starts);
     for (uint32_t i = 0; i < ORACLE_MEMBERS; i++)

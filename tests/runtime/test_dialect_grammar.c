@@ -590,8 +590,9 @@ static void many_functions(const struct subject *s, uint64_t *seed)
     struct grammar_limits limits = {.work_max = 20 * 1000 * 1000};
     struct grammar_builder *b = grammar_builder_create(&limits);
     json_t *many = tools_many();
+    bool must = !s->tokenizer; // else under auto
     struct dialect_grammar_args args = {
-        .dialect = &s->d, .tools = many, .must = true, .parallel = true, .reasoning = true};
+        .dialect = &s->d, .tools = many, .must = must, .parallel = true, .reasoning = true};
     struct error err = {0};
     struct grammar *g = NULL;
     uint32_t root;
