@@ -276,6 +276,7 @@ static struct server_options server_options_of(const struct serving *s)
         .allowed_origin_count = s->settings.allowed_origins.count,
         .ssl_certfile = s->settings.ssl_certfile,
         .ssl_keyfile = s->settings.ssl_keyfile,
+        .ssl_ciphers = s->settings.ssl_ciphers,
         .http2 = http2[s->settings.http2],
         .connections_max = s->settings.connections_max,
         .body_bytes_max = s->settings.payload_limit,
@@ -496,6 +497,10 @@ static enum status arguments_check(const struct serve_settings *settings, struct
     if (!settings->ssl_certfile != !settings->ssl_keyfile)
         return error_set(err, STATUS_INVALID,
                          "--ssl-certfile and --ssl-keyfile must be set together");
+    if (settings->ssl_ciphers && !settings->ssl_certfile)
+        return error_set(err, STATUS_INVALID, "--ssl-ciphers needs --ssl-certfile");
+    if (settings->ssl_ciphers && server_ciphers_check(settings->ssl_ciphers, err) != STATUS_OK)
+        return err->status;
     if (settings->max_body_memory > 0 && settings->max_body_memory < settings->payload_limit)
         return error_set(err, STATUS_INVALID,
                          "--max-body-memory must be at least --payload-limit: raise "

@@ -161,6 +161,10 @@ static const struct option_row serve_rows[] = {
      "certificate chain (PEM)"},
     {"ssl-keyfile", OPTION_TEXT, AT(serve_settings, ssl_keyfile), 0, 0, {0}, "no TLS",
      "private key (PEM)"},
+    {"ssl-ciphers", OPTION_TEXT, AT(serve_settings, ssl_ciphers), 0, 0, {0},
+     "ECDHE with AES-GCM or ChaCha20",
+     "cipher suites of TLS 1.2 as OpenSSL's list, for example ECDHE-RSA-AES128-GCM-SHA256; those "
+     "of TLS 1.3 are always on"},
     {"http2", OPTION_CHOICE, AT(serve_settings, http2), 0, 0, {"on", "off", "auto"},
      "auto: on loopback only", "serve HTTP/2 in addition to HTTP/1.1"},
     {"ui", OPTION_FLAG, AT(serve_settings, ui), 0, 0, {0}, "on", "serve the web page at /"},

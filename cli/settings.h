@@ -51,7 +51,7 @@ struct serve_settings {
     const char *api_key_file;
     struct texts allowed_origins;
     uint32_t http_threads;
-    const char *ssl_certfile, *ssl_keyfile;
+    const char *ssl_certfile, *ssl_keyfile, *ssl_ciphers;
     int http2;               // index into {on, off, auto}
     bool ui;                 // true: serve the web page at /
     double shutdown_timeout; // seconds

@@ -16,6 +16,7 @@ struct server_options {
     const char *const *allowed_origins; // see cors.h; copied
     uint32_t allowed_origin_count;      // 0: no web page may read answers
     const char *ssl_certfile, *ssl_keyfile; // NULL: no TLS
+    const char *ssl_ciphers;                // suites of TLS 1.2, OpenSSL's list; NULL: the default
     int http2;                              // 1: on, 0: off, -1: on for loopback addresses only
     uint32_t connections_max;               // limit; 0: 16384
     uint64_t body_bytes_max;                // limit of one body; 0: 32 MiB
@@ -64,6 +65,10 @@ void server_serve(struct server *server, const struct served *served, struct por
 enum status server_keys_renew(struct server *server, const char *const *keys, uint32_t count,
                               struct error *err) MUST_USE;
 enum status server_tls_renew(struct server *server, struct error *err) MUST_USE;
+
+// Returns STATUS_OK if the list is one of OpenSSL's form, each name in it is that of a suite or
+// group of suites, and it leaves at least one. Pure.
+enum status server_ciphers_check(const char *list, struct error *err) MUST_USE;
 
 // Returns the number of requests whose answer is not complete yet. Any thread.
 uint32_t server_requests(const struct server *server);

@@ -13,7 +13,11 @@
 #include <openssl/ssl.h>
 #include <string.h>
 
-enum { TLS_FILE_BYTES_MAX = 1 << 20 };
+enum { TLS_FILE_BYTES_MAX = 1 << 20, CIPHER_BYTES_MAX = 256 };
+
+// Suites of TLS 1.2 with forward secrecy and authenticated encryption. OpenSSL's own list also has
+// those whose session key the server's private key decrypts, and CBC with SHA-1.
+static const char ciphers_default[] = "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL";
 
 static enum status tls_fail(struct error *err, const char *what, const char *path)
 {
@@ -77,6 +81,59 @@ static enum status file_use(SSL_CTX *ssl, const char *what, const char *path,
     return status;
 }
 
+// Sets the suites of TLS 1.2. Those of TLS 1.3 are not in this list and stay on.
+static bool ciphers_use(SSL_CTX *ssl, const char *list)
+{
+    bool fine = SSL_CTX_set_cipher_list(ssl, list) == 1;
+    ERR_clear_error();
+    return fine;
+}
+
+// Checks one element of a list: the name of a suite, a property such as HIGH, or several joined by
+// '+'. Elements that remove suites may name what this OpenSSL does not have (!RC4), and commands
+// begin with '@'.
+static enum status cipher_check(SSL_CTX *ssl, struct text element, struct error *err)
+{
+    char name[CIPHER_BYTES_MAX];
+    bool adds = element.bytes > 0 && !memchr("!-+@", element.at[0], 4);
+    if (!adds)
+        return STATUS_OK;
+    if (element.bytes < sizeof name) {
+        memcpy(name, element.at, element.bytes);
+        name[element.bytes] = '\0';
+        if (ciphers_use(ssl, name))
+            return STATUS_OK;
+    }
+    int shown = element.bytes < 64 ? (int)element.bytes : 64;
+    bool newer = element.bytes > 4 && memcmp(element.at, "TLS_", 4) == 0;
+    return error_set(err, STATUS_INVALID, "--ssl-ciphers: '%.*s' is no cipher suite of TLS 1.2%s",
+                     shown, element.at,
+                     newer ? " in OpenSSL's names; remove it: those of TLS 1.3 are always on"
+                           : ": 'openssl ciphers -tls1_2' lists their names, for example "
+                             "ECDHE-RSA-AES128-GCM-SHA256");
+}
+
+// OpenSSL itself ignores unknown names as long as the list has a known one.
+enum status server_ciphers_check(const char *list, struct error *err)
+{
+    static const char separators[] = ":, ;";
+    SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
+    check(ssl, "no TLS context");
+    enum status status = STATUS_OK;
+    for (const char *at = list; *at != '\0' && status == STATUS_OK;) {
+        size_t bytes = strcspn(at, separators);
+        status = cipher_check(ssl, text_span(at, bytes), err);
+        at += bytes + (at[bytes] != '\0');
+    }
+    if (status == STATUS_OK && !ciphers_use(ssl, list))
+        status = error_set(err, STATUS_INVALID,
+                           "--ssl-ciphers: '%s' leaves no cipher suite for TLS 1.2: name at least "
+                           "one, for example ECDHE-RSA-AES128-GCM-SHA256",
+                           list);
+    SSL_CTX_free(ssl);
+    return status;
+}
+
 enum status tls_open(SSL_CTX **out, const struct server_options *options, bool http2,
                      struct error *err)
 {
@@ -89,7 +146,12 @@ enum status tls_open(SSL_CTX **out, const struct server_options *options, bool h
     SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
     check(ssl, "no TLS context");
     SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
-    enum status status = file_use(ssl, "--ssl-certfile", options->ssl_certfile, chain_use, err);
+    const char *ciphers = options->ssl_ciphers ? options->ssl_ciphers : ciphers_default;
+    enum status status = server_ciphers_check(ciphers, err);
+    if (status == STATUS_OK && !ciphers_use(ssl, ciphers))
+        status = error_set(err, STATUS_INVALID, "--ssl-ciphers: '%s' cannot be used", ciphers);
+    if (status == STATUS_OK)
+        status = file_use(ssl, "--ssl-certfile", options->ssl_certfile, chain_use, err);
     if (status == STATUS_OK)
         status = file_use(ssl, "--ssl-keyfile", options->ssl_keyfile, key_use, err);
     if (status != STATUS_OK) {

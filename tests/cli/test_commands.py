@@ -243,7 +243,10 @@ class Commands(unittest.TestCase):
                                ("--api-key: an API key must be", "--api-key", "a b"),
                                ("listening on 0.0.0.0 needs a key", "--host", "0.0.0.0"),
                                ("--allowed-origins: 'foo' is not an origin: write scheme://host", "--allowed-origins", "https://a.b,foo"),
-                               ("must be set together", "--ssl-certfile", "x"), ("must be set together", "--ssl-keyfile", "x")):
+                               ("must be set together", "--ssl-certfile", "x"), ("must be set together", "--ssl-keyfile", "x"),
+                               ("--ssl-ciphers needs --ssl-certfile", "--ssl-ciphers", "HIGH"),
+                               ("--ssl-ciphers: 'NOTHING' is no cipher suite", "--ssl-certfile", "x", "--ssl-keyfile", "x",
+                                "--ssl-ciphers", "HIGH:NOTHING")):
             self.fails(2, says, "serve", "--port", "0", self.folder / "none", *options)
 
     def test_a_pipe_in_place_of_a_file(self):

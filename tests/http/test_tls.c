@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TLS on loopback with a generated certificate: 1.3 is accepted, 1.1 is not, ALPN offers h2 only if
-// enabled, streams work, a client that leaves an idle stream is detected, and certificates are
-// renewed while the server runs.
+// enabled, streams work, a client that leaves an idle stream is detected, certificates are renewed
+// while the server runs, and TLS 1.2 accepts the suites of its list only.
 #include "tests/http/fixture.h"
 
 #include <openssl/pem.h>
@@ -81,14 +81,19 @@ static void key_write(const char *path, EVP_PKEY *key)
     fclose(file);
 }
 
-static void files_write(const char *name)
+// Writes a certificate and its key, which it frees.
+static void pair_write(const char *name, EVP_PKEY *key)
 {
-    EVP_PKEY *key = key_made();
     X509 *cert = cert_made(key, name, NULL, NULL);
     cert_write(cert_path, cert, NULL, "");
     key_write(key_path, key);
     X509_free(cert);
     EVP_PKEY_free(key);
+}
+
+static void files_write(const char *name)
+{
+    pair_write(name, key_made());
 }
 
 static void files_make(void)
@@ -105,7 +110,8 @@ struct tls {
     bool connected;
 };
 
-static void tls_open_client(struct tls *tls, uint32_t port, int version_max)
+// ciphers: list of the suites of TLS 1.2 that the client offers; NULL: OpenSSL's default.
+static void tls_open_ciphers(struct tls *tls, uint32_t port, int version_max, const char *ciphers)
 {
     static const unsigned char alpn[] = "\x02h2\x08http/1.1";
     *tls = (struct tls){.context = SSL_CTX_new(TLS_client_method())};
@@ -113,10 +119,17 @@ static void tls_open_client(struct tls *tls, uint32_t port, int version_max)
     SSL_CTX_set_min_proto_version(tls->context, 0);
     SSL_CTX_set_max_proto_version(tls->context, version_max);
     SSL_CTX_set_alpn_protos(tls->context, alpn, sizeof alpn - 1);
+    if (ciphers)
+        assert_int_equal(SSL_CTX_set_cipher_list(tls->context, ciphers), 1);
     tls->ssl = SSL_new(tls->context);
     assert_true(http_client_open(&tls->client, port));
     SSL_set_fd(tls->ssl, tls->client.fd);
     tls->connected = SSL_connect(tls->ssl) == 1;
+}
+
+static void tls_open_client(struct tls *tls, uint32_t port, int version_max)
+{
+    tls_open_ciphers(tls, port, version_max, NULL);
 }
 
 static void tls_close_client(struct tls *tls)
@@ -365,6 +378,136 @@ static void test_renewals_keep_nothing(void **state)
     files_write("localhost");
 }
 
+// Offers each suite that this OpenSSL has for TLS 1.2, one at a time. Returns how many the server
+// accepts; all of them must be in `wanted` (joined by colons), or if that is NULL, have forward
+// secrecy and authenticated encryption.
+static int suites_accepted(uint32_t port, const char *wanted)
+{
+    int accepted = 0;
+    SSL_CTX *all = SSL_CTX_new(TLS_client_method());
+    assert_int_equal(SSL_CTX_set_cipher_list(all, "ALL:COMPLEMENTOFALL:@SECLEVEL=0"), 1);
+    STACK_OF(SSL_CIPHER) *suites = SSL_CTX_get_ciphers(all);
+    for (int i = 0; i < sk_SSL_CIPHER_num(suites); i++) {
+        const SSL_CIPHER *suite = sk_SSL_CIPHER_value(suites, i);
+        const char *name = SSL_CIPHER_get_name(suite);
+        struct tls tls;
+        if (strncmp(name, "TLS_", 4) == 0) // of TLS 1.3
+            continue;
+        tls_open_ciphers(&tls, port, TLS1_2_VERSION, name);
+        bool fine = SSL_CIPHER_get_kx_nid(suite) == NID_kx_ecdhe && SSL_CIPHER_is_aead(suite);
+        if (tls.connected && !(wanted ? strstr(wanted, name) != NULL : fine))
+            fail_msg("%s is accepted", name);
+        accepted += tls.connected;
+        tls_close_client(&tls);
+    }
+    SSL_CTX_free(all);
+    return accepted;
+}
+
+static void version_works(uint32_t port, int version)
+{
+    struct tls tls;
+    tls_open_client(&tls, port, version);
+    assert_true(tls.connected);
+    assert_int_equal(SSL_version(tls.ssl), version);
+    tls_close_client(&tls);
+}
+
+// By default TLS 1.2 has only suites with forward secrecy and authenticated encryption, with either
+// kind of certificate, also after a renewal; TLS 1.3 and clients without wishes connect.
+static void test_suites(void **state)
+{
+    (void)state;
+    struct error err;
+    for (int rsa = 0; rsa < 2; rsa++) {
+        struct fixture f;
+        pair_write("localhost", rsa ? EVP_RSA_gen(2048) : key_made());
+        fixture_tls(&f, 0);
+        assert_int_equal(suites_accepted(f.port, NULL), 3);
+        version_works(f.port, TLS1_2_VERSION);
+        version_works(f.port, TLS1_3_VERSION);
+        if (rsa) {
+            assert_int_equal(server_tls_renew(f.server, &err), STATUS_OK);
+            assert_int_equal(suites_accepted(f.port, NULL), 3);
+        }
+        fixture_close(&f);
+    }
+    files_write("localhost");
+}
+
+// A list replaces the default, with weaker suites or fewer; a renewal keeps it; TLS 1.3 stays on.
+static void test_own_suites(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"AES128-GCM-SHA256:ECDHE-RSA-AES128-SHA",
+                                        "ECDHE-RSA-AES256-GCM-SHA384"};
+    struct error err;
+    pair_write("localhost", EVP_RSA_gen(2048));
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        struct server_options options = {
+            .ssl_certfile = cert_path, .ssl_keyfile = key_path, .ssl_ciphers = lists[i]};
+        fixture_open(&f, &options, true);
+        assert_int_equal(suites_accepted(f.port, lists[i]), 2 - i);
+        version_works(f.port, TLS1_3_VERSION);
+        assert_int_equal(server_tls_renew(f.server, &err), STATUS_OK);
+        assert_int_equal(suites_accepted(f.port, lists[i]), 2 - i);
+        fixture_close(&f);
+    }
+    files_write("localhost");
+}
+
+// Each name of a list must be known; the error names the one that is not.
+static void test_cipher_lists(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"HIGH",
+                                       "ECDHE+AESGCM:!aNULL",
+                                       "HIGH:!aNULL:!RC4:!MD5:!NOTHING",
+                                       "DEFAULT:@SECLEVEL=1",
+                                       "DEFAULT@SECLEVEL=1",
+                                       "ECDHE-RSA-AES128-GCM-SHA256, AES128-SHA",
+                                       "TLSv1.2",
+                                       "ALL:-kRSA:+AES256"};
+    static const struct {
+        const char *list, *named;
+    } bad[] = {
+        {"", "leaves no cipher suite"},
+        {":,: ", "leaves no cipher suite"},
+        {"HIGH:!HIGH", "leaves no cipher suite"},
+        {"!aNULL", "leaves no cipher suite"},
+        {"HIGH:@NOTHING", "leaves no cipher suite"},
+        {"NOTHING", "'NOTHING' is no cipher suite"},
+        {"ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA265",
+         "'ECDHE-RSA-AES128-GCM-SHA265'"},
+        {"ecdhe-rsa-aes128-gcm-sha256", "'ecdhe-rsa-aes128-gcm-sha256'"},
+        {"HIGH:ECDHE+NOTHING", "'ECDHE+NOTHING'"},
+        {"HIGH:TLS_AES_128_GCM_SHA256", "those of TLS 1.3 are always on"},
+    };
+    struct error err;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (server_ciphers_check(good[i], &err) != STATUS_OK)
+            fail_msg("'%s' is refused: %s", good[i], err.text);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(server_ciphers_check(bad[i].list, &err), STATUS_INVALID);
+        if (!strstr(err.text, bad[i].named) || !strstr(err.text, "--ssl-ciphers"))
+            fail_msg("'%s' gives '%s', without '%s'", bad[i].list, err.text, bad[i].named);
+    }
+    char longer[4096];
+    memset(longer, 'A', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(server_ciphers_check(longer, &err), STATUS_INVALID);
+    static const char *const keys[] = {KEY};
+    struct server *server = NULL;
+    struct server_options options = {.api_keys = keys,
+                                     .api_key_count = 1,
+                                     .ssl_certfile = cert_path,
+                                     .ssl_keyfile = key_path,
+                                     .ssl_ciphers = "HIGH:NOTHING"};
+    assert_int_equal(server_open(&server, &options, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "'NOTHING'"));
+}
+
 static void file_fill(const char *path, size_t bytes)
 {
     FILE *file = fopen(path, "w");
@@ -418,6 +561,9 @@ int main(void)
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_files_that_are_none),
         cmocka_unit_test(test_renewals_keep_nothing),
+        cmocka_unit_test(test_suites),
+        cmocka_unit_test(test_own_suites),
+        cmocka_unit_test(test_cipher_lists),
     };
     if (CRYPTO_set_mem_functions(piece_take, piece_resize, piece_give) != 1)
         return 1;
