@@ -143,6 +143,8 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     if (!c)
         return;
     counter_add(&c->finished[finish], 1);
+    x->counts.finish = finish > x->counts.finish ? finish : x->counts.finish;
+    x->counts.finishes++;
     if (finish == COUNTED_POOLED)
         return;
     histogram_observe(x, HISTOGRAM_GENERATION_TOKENS, tokens);
@@ -154,6 +156,13 @@ void counters_gone(struct exchange *x, uint32_t tokens)
 {
     bool failed = x->cut_with && x->cut_with->error == HTTP_INTERNAL;
     counters_finish(x, failed ? COUNTED_ERROR : COUNTED_ABORT, tokens);
+}
+
+void counters_request_finished(struct exchange *x)
+{
+    struct model_counters *c = counters_of(x);
+    if (c && x->counts.finishes > 0)
+        counter_add(&c->requests_finished[x->route_index][x->counts.finish], 1);
 }
 
 void counters_tokenized(struct exchange *x, uint64_t ns)
@@ -208,11 +217,16 @@ void counters_request_done(struct exchange *x)
         histogram_observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->counts.tokens_max);
 }
 
+static unsigned status_class(int status)
+{
+    return status == 499 ? STATUS_GONE : (unsigned)status / 100 % STATUS_GONE;
+}
+
 // Counts the request. h2o is disposing of it, so its status and bytes are final.
 void counters_answered(struct exchange *x)
 {
     struct route_counters *route = &x->thread->counters.routes[x->route_index];
-    counter_add(&route->requests[(unsigned)exchange_status(x) / 100 % STATUS_CLASSES], 1);
+    counter_add(&route->requests[status_class(exchange_status(x))], 1);
     counter_add(&route->bytes_in, x->answer->req->entity.len);
     counter_add(&route->bytes_out, x->answer->req->bytes_sent);
     histogram_add(&route->seconds, HISTOGRAM_E2E, 0, clock_ns() - x->info.started_ns);

@@ -65,9 +65,13 @@ struct histogram {
     _Atomic uint64_t sum;
 };
 
+enum { ROUTES_MAX = 64 };
+
 struct model_counters {
     struct histogram histograms[HISTOGRAM_COUNT];
-    _Atomic uint64_t finished[COUNTED_FINISH_COUNT];
+    _Atomic uint64_t finished[COUNTED_FINISH_COUNT]; // choices and pooling requests
+    // requests, by route; the last entry is not used
+    _Atomic uint64_t requests_finished[ROUTES_MAX + 1][COUNTED_FINISH_COUNT];
     _Atomic uint64_t refused_busy; // 503 and 529 answers because the queue was full
 };
 
@@ -81,10 +85,12 @@ bool histogram_in_seconds(enum histogram_id id); // false: plain counts
 // Counts one value: nanoseconds, or a plain count.
 void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, uint64_t value);
 
-enum { ROUTES_MAX = 64, STATUS_CLASSES = 6 };
+// Classes of statuses: the first digit, and one for 499, because a client that left is no error of
+// the request.
+enum { STATUS_GONE = 6, STATUS_CLASSES };
 
 struct route_counters {
-    _Atomic uint64_t requests[STATUS_CLASSES]; // indexed by the first digit of the status
+    _Atomic uint64_t requests[STATUS_CLASSES];
     _Atomic uint64_t bytes_in, bytes_out;
     struct histogram seconds; // request duration; buckets of HISTOGRAM_E2E
 };

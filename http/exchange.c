@@ -261,6 +261,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
 void exchange_destroy(struct exchange *x)
 {
     check(!x->engine.request, "an exchange goes with request %p", (void *)x->engine.request);
+    counters_request_finished(x);
     json_buffer_free(&x->send.filling);
     json_buffer_free(&x->send.sending);
     exchange_scratch_end(x);

@@ -97,6 +97,9 @@ struct exchange_counts {
     uint64_t tokens_out;      // number of tokens read
     uint64_t intervals;       // intervals between tokens recorded so far
     uint64_t tokens_answered; // output tokens of all finished choices, as in the usage
+    uint32_t finishes;        // number of finished choices; 1 for a finished pooling request
+    // reason of the request: of its choices', the last in the order of enum counted_finish
+    enum counted_finish finish;
 };
 
 struct exchange_response {

@@ -97,7 +97,9 @@ void access_log(const struct exchange *x, const h2o_req_t *req);
 void access_log_refused(h2o_logger_t *self, h2o_req_t *req);
 
 // counters.c: count a request when h2o disposes of it, when it is refused because the queue is
-// full, and when its engine request is about to be freed.
+// full, when its engine request is about to be freed, and when its exchange ends (by the reasons of
+// its choices; one without counted choices is not counted).
 void counters_answered(struct exchange *x);
 void counters_refused(struct exchange *x);
 void counters_request_done(struct exchange *x);
+void counters_request_finished(struct exchange *x);

@@ -124,6 +124,8 @@ static void http_histogram(struct metrics *m, uint32_t i)
 
 static void http_requests(struct metrics *m)
 {
+    static const char *const classes[STATUS_CLASSES] = {
+        "0xx", "1xx", "2xx", "3xx", "4xx", "5xx", [STATUS_GONE] = "499"};
     metric_head(m, "http_requests_total");
     for (uint32_t i = 0; i <= m->view.route_count; i++)
         for (int s = 2; s < STATUS_CLASSES; s++) {
@@ -131,9 +133,9 @@ static void http_requests(struct metrics *m)
             if (sum > 0)
                 json_put_format(
                     m->out,
-                    "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%dxx\"} %llu\n",
-                    path_at(m, i), i < m->view.route_count ? m->view.routes[i]->method : "ANY", s,
-                    (unsigned long long)sum);
+                    "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%s\"} %llu\n",
+                    path_at(m, i), i < m->view.route_count ? m->view.routes[i]->method : "ANY",
+                    classes[s], (unsigned long long)sum);
         }
     metric_head(m, "http_request_duration_seconds");
     for (uint32_t i = 0; i <= m->view.route_count; i++)

@@ -11,7 +11,8 @@ struct family {
 
 static const struct family families[] = {
     // HTTP and process metrics, with their full names.
-    {"http_requests_total", "counter", "Requests answered, by route, method and class of status."},
+    {"http_requests_total", "counter",
+     "Requests by route, method and class of status; 499: the client left before the end."},
     {"http_request_duration_seconds", "histogram",
      "Time from the first byte of a request to the last of its answer."},
     {"http_request_size_bytes", "summary", "Sizes of request bodies."},
@@ -99,6 +100,9 @@ static const struct family families[] = {
     {"requests_submitted_total", "counter", "Requests submitted to the engine."},
     {"requests_refused_total", "counter", "Requests refused because a queue was full."},
     {"finished_total", "counter", "Choices and pooling requests that ended, by reason."},
+    {"requests_finished_total", "counter",
+     "Requests that a model finished, by route and reason: of several choices' reasons, the last "
+     "in the order stop, length, abort, error."},
     {"request_success_total", "counter", "Choices that ended, by reason."},
     {"sequences_running", "gauge", "Sequences that are resident on the device."},
     {"sequences_waiting", "gauge", "Sequences that wait for a slot on the device."},

@@ -220,6 +220,31 @@ static void finished_put(struct metrics *m, const char *name, int finishes, mode
     }
 }
 
+static void requests_finished_row(struct metrics *m, uint32_t copy, uint32_t row, int finish)
+{
+    char labels[160];
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < m->view.thread_count; t++)
+        sum += atomic_load_explicit(&m->threads[t]->copies[copy].requests_finished[row][finish],
+                                    memory_order_relaxed);
+    if (sum == 0)
+        return;
+    snprintf(labels, sizeof labels, ",handler=\"%s\"%s", m->view.routes[row]->path,
+             finish_labels[finish]);
+    metric_model_labels(m, "requests_finished_total", copy, labels);
+    json_put_format(m->out, "%llu\n", (unsigned long long)sum);
+}
+
+// Writes the number of finished requests by route and reason, without those that are 0.
+static void requests_finished_put(struct metrics *m)
+{
+    metric_head(m, "requests_finished_total");
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++)
+        for (uint32_t row = 0; row < m->view.route_count; row++)
+            for (int f = 0; f < COUNTED_FINISH_COUNT; f++)
+                requests_finished_row(m, copy, row, f);
+}
+
 static void refused_put(struct metrics *m)
 {
     metric_head(m, "requests_refused_total");
@@ -354,6 +379,7 @@ void metrics_models(struct metrics *m)
     steps_put(m, "step_rows", STAT(steps_by_rows), STAT(rows), any_model);
     steps_put(m, "step_tokens", STAT(steps_by_tokens), STAT(tokens_computed), any_model);
     finished_put(m, "finished_total", COUNTED_FINISH_COUNT, any_model);
+    requests_finished_put(m);
     refused_put(m);
     for (int id = 0; id < HISTOGRAM_COUNT; id++)
         histogram_put(m, histogram_name((enum histogram_id)id), (enum histogram_id)id, any_model);

@@ -266,6 +266,36 @@ static void test_ends(void **state)
         assert_int_equal(models[SERVED].finished[i], i != COUNTED_ABORT);
 }
 
+// A request is counted once, for its route, by the last of its choices' reasons in the order of the
+// enum; without a finished choice it is not counted.
+static void test_requests_by_reason(void **state)
+{
+    static const struct {
+        enum counted_finish of[3];
+        uint32_t count;
+        enum counted_finish wanted;
+    } requests[] = {
+        {{COUNTED_STOP}, 1, COUNTED_STOP},
+        {{COUNTED_LENGTH, COUNTED_STOP}, 2, COUNTED_LENGTH},
+        {{COUNTED_STOP, COUNTED_ABORT, COUNTED_LENGTH}, 3, COUNTED_ABORT},
+        {{COUNTED_ERROR, COUNTED_ABORT}, 2, COUNTED_ERROR},
+        {{COUNTED_POOLED}, 1, COUNTED_POOLED},
+        {{COUNTED_STOP}, 0, COUNTED_FINISH_COUNT},
+    };
+    (void)state;
+    for (uint32_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        fresh(NULL);
+        x.route_index = i;
+        for (uint32_t k = 0; k < requests[i].count; k++)
+            counters_finish(&x, requests[i].of[k], 1);
+        counters_request_finished(&x);
+        for (uint32_t row = 0; row <= ROUTES_MAX; row++)
+            for (int f = 0; f < COUNTED_FINISH_COUNT; f++)
+                assert_int_equal(models[SERVED].requests_finished[row][f],
+                                 row == i && f == (int)requests[i].wanted);
+    }
+}
+
 static void test_who_leaves_is_an_abort(void **state)
 {
     static const struct http_failure broken = {.error = HTTP_INTERNAL},
@@ -299,6 +329,7 @@ static void test_nothing_without_a_model(void **state)
         counters_tokenized(&x, 3);
         counters_refused(&x);
         counters_request_done(&x);
+        counters_request_finished(&x);
         assert_int_equal(x.counts.tokens_out, 0);
         assert_int_equal(x.counts.tokens_answered, 0);
         assert_int_equal(models[SERVED].finished[COUNTED_STOP], 0);
@@ -311,8 +342,8 @@ static void test_answers_of_a_route(void **state)
         int status;
         bool left;
         int class;
-    } answers[] = {{200, false, 2}, {204, false, 2}, {404, false, 4},
-                   {503, false, 5}, {200, true, 4},  {599, false, 5}};
+    } answers[] = {{200, false, 2}, {204, false, 2},          {404, false, 4},
+                   {503, false, 5}, {200, true, STATUS_GONE}, {599, false, 5}};
     h2o_req_t req = {.entity = {.len = 11}, .bytes_sent = 13};
     struct answer answer = {.req = &req, .x = &x};
     uint64_t classes[STATUS_CLASSES] = {0};
@@ -418,6 +449,7 @@ int main(void)
         TEST(test_tokens_of_several_choices),
         TEST(test_parameters),
         TEST(test_ends),
+        TEST(test_requests_by_reason),
         TEST(test_who_leaves_is_an_abort),
         TEST(test_nothing_without_a_model),
         TEST(test_answers_of_a_route),

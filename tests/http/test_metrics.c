@@ -280,6 +280,75 @@ static void test_ends_of_requests(void **state)
     is("te_request_count" EMBED "}", 124 + 122 + 123);
 }
 
+// Finished requests by route and reason, summed over threads; those that are 0 are left out.
+static void test_finished_requests_of_routes(void **state)
+{
+    (void)state;
+    const struct route *const *routes = fixture.server->routes.rows;
+    uint32_t row = fixture.server->routes.count - 1;
+    char series[256];
+    for (uint32_t m = 0; m < 2; m++)
+        for (uint32_t t = 0; t < 2; t++)
+            counters_of(t, m)->requests_finished[row][m ? COUNTED_POOLED : COUNTED_LENGTH] = 3 + t;
+    page_get();
+    for (int f = 0; f < COUNTED_FINISH_COUNT; f++)
+        for (uint32_t m = 0; m < 2; m++) {
+            static const char *const words[] = {"stop", "length", "abort", "error", "pooled"};
+            snprintf(series, sizeof series,
+                     "weft_requests_finished_total%s,handler=\"%s\",finished_reason=\"%s\"}",
+                     m ? EMBED : CHAT, routes[row]->path, words[f]);
+            if (f == (m ? COUNTED_POOLED : COUNTED_LENGTH))
+                is(series, 7);
+            else
+                assert_null(value_at(series));
+        }
+}
+
+static uint64_t counted(const char *series)
+{
+    uint64_t value = metric_value(&fixture, series); // absent while it is 0
+    return value == UINT64_MAX ? 0 : value;
+}
+
+// A client that leaves is no error of its request: it has a class of its own, and its request is
+// counted as aborted. One that stays is counted by its status and reason.
+static void test_clients_that_leave(void **state)
+{
+    (void)state;
+#define STATUS_ROW "http_requests_total{handler=\"/v1/test/stream\",method=\"POST\",status="
+#define FINISHED_ROW                                                                               \
+    "weft_requests_finished_total" CHAT ",handler=\"/v1/test/stream\",finished_reason="
+    static const char *const series[] = {STATUS_ROW "\"2xx\"}", STATUS_ROW "\"499\"}",
+                                         FINISHED_ROW "\"stop\"}", FINISHED_ROW "\"abort\"}"};
+    for (int leaves = 0; leaves < 2; leaves++) {
+        uint64_t before[4];
+        struct http_client client;
+        for (int i = 0; i < 4; i++)
+            before[i] = counted(series[i]);
+        assert_true(http_client_open(&client, fixture.port));
+        assert_true(http_client_request(&client, "POST", "/v1/test/stream", BEARER JSON, "{}"));
+        assert_true(fixture_wait_live(&fixture, 1));
+        if (leaves) {
+            http_client_close(&client);
+            assert_true(fixture_wait_cancelled(&fixture, 1));
+        } else {
+            for (uint32_t t = 0; t < fixture.threads; t++)
+                port_double_push_all(fixture.ports[t], 0, FINISH_STOP);
+            assert_true(http_client_head(&client));
+            assert_true(http_client_until(&client, "data: [DONE]\n\n"));
+            http_client_close(&client);
+        }
+        metric_wait(&fixture, series[leaves], before[leaves] + 1, before[leaves] + 1);
+        for (uint32_t t = 0; t < fixture.threads; t++)
+            port_double_settle(fixture.ports[t]);
+        assert_true(fixture_wait_live(&fixture, 0));
+        metric_wait(&fixture, series[2 + leaves], before[2 + leaves] + 1, before[2 + leaves] + 1);
+        assert_int_equal(counted(series[1 - leaves]), before[1 - leaves]);
+        assert_int_equal(counted(series[3 - leaves]), before[3 - leaves]);
+    }
+    assert_int_equal(counted(STATUS_ROW "\"4xx\"}"), 0);
+}
+
 // Histograms in seconds are recorded in nanoseconds, token histograms unchanged; buckets are
 // cumulative.
 static void test_histograms(void **state)
@@ -521,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_copies_have_their_own_numbers),
         cmocka_unit_test(test_sizes_of_steps),
         cmocka_unit_test(test_ends_of_requests),
+        cmocka_unit_test(test_finished_requests_of_routes),
         cmocka_unit_test(test_histograms),
         cmocka_unit_test(test_counts_of_threads),
         cmocka_unit_test(test_the_process),
@@ -528,6 +598,7 @@ int main(void)
         cmocka_unit_test(test_plans_of_copies),
         cmocka_unit_test(test_families_by_name),
         cmocka_unit_test(test_ours_alone),
+        cmocka_unit_test(test_clients_that_leave),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);
 }
