@@ -203,6 +203,7 @@ static void served_fill(struct serving *s)
                                   .watch = m->watch,
                                   .chat_is_plain = m->chat_is_plain,
                                   .special_in_text = special_in_text(m),
+                                  .cache_by_key = m->spec.settings.prefix_cache_scope == 1,
                                   .dimensions_free = m->spec.settings.matryoshka,
                                   .prompts = m->prompts,
                                   .inputs_max = inputs_max(m),

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 // number of rows at the end of model_rows that are only useful for serving
-enum { SERVING_ROWS = 14 };
+enum { SERVING_ROWS = 15 };
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -107,6 +107,10 @@ static const struct option_row model_rows[] = {
      "M, G, T"},
     {"enable-prefix-caching", OPTION_FLAG, AT(model_settings, enable_prefix_caching), 0, 0, {0},
      "on", "reuse keys and values of equal prompt prefixes"},
+    {"prefix-cache-scope", OPTION_CHOICE, AT(model_settings, prefix_cache_scope), 0, 0,
+     {"all", "key"}, "key",
+     "whose prompts a request may reuse: key: those of its own API key, so that no client learns "
+     "what others send; all: those of all keys"},
     {"tool-call-grammar", OPTION_FLAG, AT(model_settings, tool_call_grammar), 0, 0, {0}, "on",
      "where the model may call tools, hold each call to its form from its marker on; off: only "
      "forced and strict calls, and answers with a form"},
@@ -195,7 +199,8 @@ void model_settings_init(struct model_settings *s)
                                  .max_prompts = 128,
                                  .max_result_bytes = 256u << 20,
                                  .enable_prefix_caching = true,
-                                 .tool_call_grammar = true};
+                                 .tool_call_grammar = true,
+                                 .prefix_cache_scope = 1};
 }
 
 bool has_sampling_defaults(const struct model_settings *s)

@@ -30,7 +30,8 @@ struct model_settings {           // given after a folder for one model, or with
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
     bool tool_call_grammar;
-    int load_format; // index into {auto, dummy}
+    int prefix_cache_scope; // index into {all, key}
+    int load_format;        // index into {auto, dummy}
 };
 
 struct device_settings { // common to all devices

@@ -47,6 +47,7 @@ struct served_model {
     struct token_watch *watch;
     bool chat_is_plain;   // true if the model has no chat template: see `plain` in prompt.h
     bool special_in_text; // true if special tokens in an input or a raw prompt are parsed as tokens
+    bool cache_by_key;    // true if only requests of one API key share cached prompts
     bool dimensions_free; // true if vectors may be cut to any number of values (--matryoshka)
     struct sentence_prompts prompts; // prompts of embedders
     uint32_t inputs_max;        // limit per request: inputs of embedders, documents of rerankers

@@ -216,7 +216,8 @@ static void cached_count(struct route_copy *copies, struct port *const *ports, u
                          uint32_t *looks)
 {
     const struct admission_gate *gate = ports[0]->gate;
-    struct prefix_apart apart = {.salt = {args->cache_salt[0], args->cache_salt[1]}};
+    struct prefix_apart apart = {.salt = {args->cache_salt[0], args->cache_salt[1]},
+                                 .owner = args->cache_owner};
     struct hash key = prefix_root(gate->secret, &apart);
     // Bit set: the copy had all blocks so far.
     uint32_t each = gate->block_tokens, left = (1u << count) - 1;

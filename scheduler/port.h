@@ -83,10 +83,10 @@ struct submit_args {
     // Rules about which ids may be sampled, for the same vocabulary; NULL: none. If a grammar
     // allows none of the ids that the rules allow, only the grammar applies.
     struct token_rules *rules;
-    uint64_t cache_salt[2]; // requests share cached blocks only if equal; 0, 0 for none
-    uint32_t key_id;        // number of the API key; keys are served round-robin
-    uint64_t deadline_ns;   // CLOCK_MONOTONIC; FINISH_TIMEOUT if not started then; 0: none
-    void *owner;            // argument of port_drain's callback
+    uint64_t cache_salt[2], cache_owner; // requests share cached blocks only if equal; 0: none
+    uint32_t key_id;                     // number of the API key; keys are served round-robin
+    uint64_t deadline_ns; // CLOCK_MONOTONIC; FINISH_TIMEOUT if not started then; 0: none
+    void *owner;          // argument of port_drain's callback
 };
 
 // Returns the number of choices of all prompts. event.choice / choice_count is the prompt.

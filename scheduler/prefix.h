@@ -8,10 +8,10 @@
 #include "scheduler/blocks.h"
 
 // Input of the root hash, the parent of a prompt's first block. Prompts with different roots share
-// no blocks. salt: of the request, or 0. serial and port: of the request if there is no prefix
-// cache, so that only its own choices share blocks; else 0.
+// no blocks. salt and owner: of the request, or 0. serial and port: of the request if there is no
+// prefix cache, so that only its own choices share blocks; else 0.
 struct prefix_apart {
-    uint64_t salt[2], serial, port;
+    uint64_t salt[2], owner, serial, port;
 };
 // Returns the root hash.
 struct hash prefix_root(const uint64_t secret[2], const struct prefix_apart *apart);

@@ -88,7 +88,8 @@ static void sequence_prompt(struct sequence *s, const struct request *r)
 
 static struct hash sequence_root(const struct engine *engine, const struct request *r)
 {
-    struct prefix_apart apart = {.salt = {r->args.cache_salt[0], r->args.cache_salt[1]}};
+    struct prefix_apart apart = {.salt = {r->args.cache_salt[0], r->args.cache_salt[1]},
+                                 .owner = r->args.cache_owner};
     if (!engine->options.prefix_cache) {
         apart.serial = r->serial;
         apart.port = (uint64_t)(r->port - engine->ports) + 1;

@@ -219,6 +219,7 @@ struct request *call_try_submit(struct body_call *call, struct submit_args *args
     }
     args->owner = call->exchange;
     args->key_id = call->info->key_id;
+    args->cache_owner = call->model->cache_by_key ? (uint64_t)args->key_id + 1 : 0;
     args->deadline_ns = call->info->deadline_ns;
     switch (copies_submit(call, args, &request)) {
     case ADMITTED:

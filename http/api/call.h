@@ -43,9 +43,9 @@ void call_body_end(struct body_call *call);
 // If the preparation failed, sends its failure and returns true. Logs ignored fields.
 bool call_failed(struct body_call *call);
 
-// Submits the request to a copy of the model and attaches it to the exchange. Fills in owner, key
-// and deadline. If no copy accepts it, fails the fields and returns NULL. field: the field that the
-// prompt or the inputs were read from, for the message.
+// Submits the request to a copy of the model and attaches it to the exchange. Fills in owner, key,
+// owner of cached blocks and deadline. If no copy accepts it, fails the fields and returns NULL.
+// field: the field that the prompt or the inputs were read from, for the message.
 struct request *call_try_submit(struct body_call *call, struct submit_args *args,
                                 const char *field);
 // Like call_try_submit, and also sends the failure.

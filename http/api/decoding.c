@@ -287,8 +287,7 @@ static void end_read(struct generation *g, uint32_t tokens_max)
     stop_ids_read(g);
 }
 
-// Prompts share cached KV blocks only with prompts of the same salt.
-static void salt_read(struct generation *g)
+void decoding_read_salt(struct generation *g)
 {
     enum { SALT_BYTES_MAX = 128 };
     struct fields *f = &g->call.fields;
@@ -330,7 +329,7 @@ void decoding_read(struct generation *g, uint32_t tokens_max)
     end_read(g, tokens_max);
     token_fields_read(g);
     structured_read(g);
-    salt_read(g);
+    decoding_read_salt(g);
     prompt_keep_read(g);
     stream_read(g);
 }

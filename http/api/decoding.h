@@ -13,6 +13,8 @@ uint32_t decoding_tokens_default(const struct generation *g, uint32_t usual);
 // Reads the stop strings of field `name`: an array, or also a single string if string_allowed. More
 // than `max` fail the fields; empty strings are dropped.
 void decoding_read_stops(struct generation *g, const char *name, bool string_allowed, uint32_t max);
+// Reads cache_salt: the prompt shares cached KV blocks only with prompts of the same salt.
+void decoding_read_salt(struct generation *g);
 
 // Reads all fields of the table. tokens_max: the token limit of the answer; 0: the rest of the
 // context window. Responses uses both as well.

@@ -52,6 +52,7 @@ static const struct field_rule messages_rows[] = {
     FIELD_OBJECT("context_management", context_members),
     FIELD_OBJECT("output_format", structured_output_members),
     FIELD_TYPED("thread", "bo"),
+    FIELD_READ_BY("cache_salt"),
 
     FIELD_OBJECT("metadata", metadata_members),
     FIELD_HARMLESS("user", "s"),
@@ -93,7 +94,6 @@ static const struct field_rule messages_rows[] = {
     FIELD_NOT_SERVED_BUT("thinking_budget_tokens", "i", "[-1]", "use thinking"),
     FIELD_NOT_SERVED_BUT("thinking_budget", "i", "[-1]", "use thinking"),
     FIELD_NOT_SERVED("truncate_prompt_tokens", "i", NULL),
-    FIELD_NOT_SERVED("cache_salt", "s", NULL),
     FIELD_NOT_SERVED("add_special_tokens", "b", "[false]"),
     FIELD_NOT_SERVED("prompt", "sa", NULL),
     FIELD_NOT_SERVED("suffix", "s", NULL),
@@ -202,6 +202,7 @@ static void messages_read(struct generation *g)
     }
     g->prompt.opens_answer = true;
     decoding_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
+    decoding_read_salt(g);
     thinking_read(g);
     messages_tools_read(g);
     structured_read_messages(g);

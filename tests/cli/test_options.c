@@ -433,12 +433,15 @@ static void test_every_option_has_its_field(void **state)
     assert_string_equal(p.serve.api_key_file, "e");
     assert_int_equal(parse(&p,
                            "--http-threads 23 --ssl-certfile f --ssl-keyfile g --http2 on "
+                           "--ssl-ciphers h --prefix-cache-scope all "
                            "--max-connections 24 --max-body-memory 64M --payload-limit 2M",
                            &err),
                      STATUS_OK);
     assert_int_equal(p.serve.http_threads, 23);
     assert_string_equal(p.serve.ssl_certfile, "f");
     assert_string_equal(p.serve.ssl_keyfile, "g");
+    assert_string_equal(p.serve.ssl_ciphers, "h");
+    assert_int_equal(p.model.prefix_cache_scope, 0);
     assert_int_equal(p.serve.http2, 0);
     assert_int_equal(p.serve.connections_max, 24);
     assert_int_equal(p.serve.max_body_memory, 64 << 20);
@@ -591,19 +594,13 @@ static void test_sampling_defaults(void **state)
 // Commands other than serve lack the options of serving, but have those that influence a result.
 static void test_options_of_one_request(void **state)
 {
-    static const char *const none[] = {"served-model-name",
-                                       "kv-share",
-                                       "step-stretch",
-                                       "generation-config",
-                                       "max-queued-requests",
-                                       "max-queued-tokens",
-                                       "max-result-bytes",
-                                       "enable-prefix-caching",
-                                       "max-n",
-                                       "max-prompts",
-                                       "penalty-rows",
-                                       "max-client-batch-size",
-                                       "data-parallel-size",
+    static const char *const none[] = {"served-model-name",     "kv-share",
+                                       "step-stretch",          "generation-config",
+                                       "max-queued-requests",   "max-queued-tokens",
+                                       "max-result-bytes",      "enable-prefix-caching",
+                                       "prefix-cache-scope",    "max-n",
+                                       "max-prompts",           "penalty-rows",
+                                       "max-client-batch-size", "data-parallel-size",
                                        "tool-call-grammar"};
     static const char *const some[] = {"device",
                                        "dtype",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where API keys lie: nowhere in the memory of a server that has its hashes."""
+"""What others can learn: where API keys lie and whose prompts are cached."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 
-from harness import MODELS, Skip, start
+from harness import KEY, MODELS, Skip, start, user
 
 MODEL = f"embed={MODELS / 'weft-demo-embed'},max-queued-requests=4,max-result-bytes=1M"  # little memory to search
 
@@ -98,3 +98,61 @@ def test_a_file_that_others_read_is_warned_of():
         assert len(lines) == warnings, (oct(mode), lines)
         assert all("chmod 600" in line for line in lines), lines
         assert server.stop() == 0
+
+
+PROMPT = "The quick brown fox jumps over the lazy dog. " * 12
+CACHED = {  # path: (body, cached tokens in the usage of its answer)
+    "/v1/chat/completions": ({"messages": user(PROMPT)}, lambda u: u["prompt_tokens_details"]["cached_tokens"]),
+    "/v1/completions": ({"prompt": PROMPT}, lambda u: u["prompt_tokens_details"]["cached_tokens"]),
+    "/v1/responses": ({"input": PROMPT}, lambda u: u["input_tokens_details"]["cached_tokens"]),
+    "/v1/messages": ({"messages": user(PROMPT)}, lambda u: u["cache_read_input_tokens"]),
+}
+
+
+def cached(server, model, path, key, **more):
+    body, tokens = CACHED[path]
+    limit = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
+    answer = server.post(path, {"model": model, limit: 1, **body, **more}, authorization=f"Bearer {key}", x_api_key=None)
+    assert answer.status == 200, answer.text
+    return tokens(answer.json["usage"])
+
+
+def test_prompts_of_other_keys():
+    """By default a key finds its own prompts in the cache and those of no other; a salt separates prompts of one key; all: shared."""
+    folder = MODELS / "weft-demo-chat"
+    server = start(f"own={folder}", f"shared={folder},prefix-cache-scope=all", "--api-key", "other")
+    for path in CACHED:
+        salts = [{"cache_salt": path + str(i)} for i in range(2)]  # a cache that no other path has filled
+        assert cached(server, "own", path, KEY, **salts[0]) == 0, path
+        assert cached(server, "own", path, "other", **salts[0]) == 0, path
+        assert cached(server, "own", path, KEY, **salts[1]) == 0, path
+        for key in KEY, "other":
+            assert cached(server, "own", path, key, **salts[0]) >= 64, path
+        assert cached(server, "shared", path, KEY, **salts[0]) == 0, path
+        assert cached(server, "shared", path, "other", **salts[0]) >= 64, path
+        assert cached(server, "shared", path, "other", **salts[1]) == 0, path
+    assert cached(server, "own", "/v1/chat/completions", KEY) == 0
+    assert cached(server, "own", "/v1/messages", "other") == 0
+    assert cached(server, "own", "/v1/messages", KEY) >= 64
+
+
+def test_a_new_key_inherits_no_prompts():
+    """A key that takes the place of another in the file does not find that one's prompts; a key that stays finds its own."""
+    with key_file("first\nsecond\n") as file:
+        server = start(MODELS / "weft-demo-chat", "--api-key-file", file.name, key=None)
+        model, path = "weft-demo-chat", "/v1/chat/completions"
+
+        def reload(text):
+            done = server.output().count("key list")
+            pathlib.Path(file.name).write_text(text)
+            server.process.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + 600
+            while server.output().count("key list") == done:
+                assert time.monotonic() < deadline, server.output()
+                time.sleep(0.01)
+
+        assert cached(server, model, path, "first") == 0 == cached(server, model, path, "second")
+        reload("third\nfirst\n")
+        assert cached(server, model, path, "first") >= 64
+        assert cached(server, model, path, "third") == 0
+        assert cached(server, model, path, "third") >= 64

@@ -732,6 +732,7 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.sampling = args->sampling;
     fake.prompts_differ = args->prompts_differ;
     memcpy(fake.cache_salt, args->cache_salt, sizeof fake.cache_salt);
+    fake.cache_owner = args->cache_owner;
     fake.ignore_end = args->ignore_end;
     grammar_unref(fake.grammar);
     fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_ref(args->grammar) : NULL;
@@ -743,8 +744,7 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.has_types = args->type_from != NULL;
     fake.pool_from = args->pool_from;
     fake.pool_raw = args->pool_raw;
-    free(fake.tokens);
-    fake.tokens = malloc(args->token_count * sizeof(int32_t) + 1);
+    fake.tokens = realloc(fake.tokens, args->token_count * sizeof(int32_t) + 1);
     memcpy(fake.tokens, args->tokens, args->token_count * sizeof(int32_t));
     memcpy(fake.starts, args->sequence_start, (args->sequence_count + 1) * sizeof(uint32_t));
     if (args->type_from)

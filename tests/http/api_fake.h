@@ -68,7 +68,7 @@ struct fake {
     uint32_t starts[2050], type_from[1001];
     uint32_t pool_from;
     bool has_types, ignore_end, prompts_differ, pool_raw;
-    uint64_t cache_salt[2];
+    uint64_t cache_salt[2], cache_owner;
     struct sampling sampling;
     // Grammar and rules of the last admitted request, or NULL. Counted references.
     struct grammar *grammar;

@@ -29,6 +29,7 @@ static const struct field_case cases[] = {
     {&chat_endpoint, "include_reasoning", "b", {"false"}, {NULL}},
     {&completions_endpoint, "truncate_prompt_tokens", "i", {"-1", "5"}, {"0", "-2"}},
     {&completions_endpoint, "cache_salt", "s", {"\"x\""}, {"\"\""}},
+    {&messages_endpoint, "cache_salt", "s", {"\"x\""}, {"\"\""}},
     {&completions_endpoint, "max_tokens", "i", {"1", "100000"}, {"0"}},
     {&completions_endpoint, "echo", "b", {"false"}, {NULL}},
     {&completions_endpoint, "add_special_tokens", "b", {"false"}, {NULL}},
@@ -339,18 +340,27 @@ TEST(test_prompts_that_are_cut)
 
 TEST(test_salts_keep_caches_apart)
 {
-    uint64_t salts[4][2];
-    static const char *const more[] = {"", "\"cache_salt\":\"a\"", "\"cache_salt\":\"b\"",
-                                       "\"cache_salt\":\"a\""};
-    for (size_t i = 0; i < 4; i++) {
-        request(i < 3 ? &chat_endpoint : &completions_endpoint, more[i]);
+    static const struct {
+        const struct endpoint *endpoint;
+        const char *more;
+    } sent[] = {{&chat_endpoint, ""},
+                {&chat_endpoint, "\"cache_salt\":\"a\""},
+                {&chat_endpoint, "\"cache_salt\":\"b\""},
+                {&completions_endpoint, "\"cache_salt\":\"a\""},
+                {&messages_endpoint, "\"cache_salt\":\"a\""},
+                {&responses_endpoint, "\"cache_salt\":\"a\""}};
+    enum { SENT = sizeof sent / sizeof *sent };
+    uint64_t salts[SENT][2];
+    for (size_t i = 0; i < SENT; i++) {
+        request(sent[i].endpoint, sent[i].more);
         memcpy(salts[i], fake.cache_salt, sizeof salts[i]);
         fake_end();
     }
     assert_true(salts[0][0] == 0 && salts[0][1] == 0);
     assert_memory_not_equal(salts[1], salts[0], sizeof salts[0]);
     assert_memory_not_equal(salts[1], salts[2], sizeof salts[0]);
-    assert_memory_equal(salts[1], salts[3], sizeof salts[0]);
+    for (size_t i = 3; i < SENT; i++)
+        assert_memory_equal(salts[1], salts[i], sizeof salts[0]);
 }
 
 // With a seed, equal prompts are sampled alike; n prompts are independent of n choices.

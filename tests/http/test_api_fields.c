@@ -121,7 +121,6 @@ TEST(test_refused)
         {&completions_endpoint, "include_reasoning", "true", "false"},
         {&messages_endpoint, "include_reasoning", "true", "false"},
         {&messages_endpoint, "truncate_prompt_tokens", "null", "5"},
-        {&messages_endpoint, "cache_salt", "null", "\"x\""},
         {&completions_endpoint, "thinking_token_budget", "null", "5"},
         {&messages_endpoint, "thinking_token_budget", "null", "5"},
         {&chat_endpoint, "chat_template", "null", "\"x\""},
@@ -635,6 +634,28 @@ TEST(test_key_and_deadline)
         assert_int_equal(fake.submits, 1);
         assert_int_equal(fake.key_id, 7);
         assert_int_equal(fake.deadline_ns, 5000);
+        fake_end();
+    }
+}
+
+// A request owns its cached blocks if the model keeps those of API keys apart. No key has owner 0,
+// which is that of requests without an owner.
+TEST(test_owner_of_cached_blocks)
+{
+    static const struct endpoint *const all[] = {&chat_endpoint,       &completions_endpoint,
+                                                 &messages_endpoint,   &responses_endpoint,
+                                                 &embeddings_endpoint, &rerank_endpoint};
+    static const uint32_t keys[] = {0, 7, KEY_NONE};
+    char body[512];
+    for (size_t i = 0; i < 6 * sizeof all / sizeof all[0]; i++) {
+        const struct endpoint *e = all[i / 6];
+        fake_begin(e->kind);
+        fake.info.key_id = keys[i % 3];
+        ((struct served_model *)fake.info.served->models)->cache_by_key = i % 6 >= 3;
+        snprintf(body, sizeof body, "{%s}", e->base);
+        fake_request(e->path, body);
+        assert_int_equal(fake.submits, 1);
+        assert_int_equal(fake.cache_owner, i % 6 >= 3 ? (uint64_t)keys[i % 3] + 1 : 0);
         fake_end();
     }
 }

@@ -241,6 +241,9 @@ static void test_a_prompt_is_sent_to_the_copy_that_cached_it(void **state)
     prompt_make(&p, 0, 150);
     p.args.cache_salt[1] = 1; // a different cache salt
     assert_int_equal(port_choose(c.ports, COPIES, &p.args, 1), 1);
+    prompt_make(&p, 0, 150);
+    p.args.cache_owner = 1; // a different owner
+    assert_int_equal(port_choose(c.ports, COPIES, &p.args, 1), 1);
     run(&c.rig[0], prompt_make(&p, 0, 40)); // two blocks of the nine
     all_choose(&c, prompt_make(&p, 0, 150), 2);
     struct prompt other;

@@ -402,7 +402,8 @@ static void test_a_prompt_is_evicted_from_its_end(void **state)
     rig_close(&rig);
 }
 
-static void test_salts_keep_caches_apart(void **state)
+// Each combination of a salt and an owner has a cache of its own.
+static void test_salts_and_owners_keep_caches_apart(void **state)
 {
     (void)state;
     struct rig rig;
@@ -412,7 +413,8 @@ static void test_salts_keep_caches_apart(void **state)
     int32_t tokens[64];
     for (int32_t i = 0; i < 64; i++)
         tokens[i] = i;
-    static const uint64_t salts[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {1, 2}};
+    static const uint64_t salts[][3] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {1, 1, 0}, {1, 2, 0},
+                                        {0, 0, 1}, {0, 0, 2}, {1, 0, 1}, {0, 1, 1}, {1, 2, 2}};
     enum { SALTS = sizeof salts / sizeof *salts };
     uint32_t start[2] = {0, 64};
     for (uint32_t i = 0; i < 2 * SALTS; i++) {
@@ -424,7 +426,8 @@ static void test_salts_keep_caches_apart(void **state)
                                    .choice_count = 1,
                                    .max_tokens = 1,
                                    .sampling = {.repetition = 1.0f},
-                                   .cache_salt = {salts[i % SALTS][0], salts[i % SALTS][1]}};
+                                   .cache_salt = {salts[i % SALTS][0], salts[i % SALTS][1]},
+                                   .cache_owner = salts[i % SALTS][2]};
         struct request *r = rig_submit(&rig, &args, ADMITTED);
         while (!is_over(&rig, r, &event))
             rig_step(&rig);
@@ -633,7 +636,7 @@ int main(void)
         cmocka_unit_test(test_a_partly_filled_block_is_computed_once),
         cmocka_unit_test(test_blocks_of_a_started_prompt_are_kept),
         cmocka_unit_test(test_a_prompt_is_evicted_from_its_end),
-        cmocka_unit_test(test_salts_keep_caches_apart),
+        cmocka_unit_test(test_salts_and_owners_keep_caches_apart),
         cmocka_unit_test(test_without_a_cache_requests_share_nothing),
         cmocka_unit_test(test_the_youngest_is_preempted),
         cmocka_unit_test(test_one_shortage_preempts_one_sequence),
