@@ -85,14 +85,17 @@ static void key_make(struct serve_keys *out, struct arena *arena)
     out->made = true;
 }
 
+bool keys_are_given(const struct serve_settings *settings)
+{
+    return settings->api_keys.count > 0 || settings->api_key_file || options_environment_key();
+}
+
 enum status keys_options_check(const struct serve_settings *settings, struct error *err)
 {
     for (uint32_t i = 0; i < settings->api_keys.count; i++)
         if (key_check(settings->api_keys.at[i], err) != STATUS_OK)
             return error_prefix(err, "--api-key");
-    bool given =
-        settings->api_keys.count > 0 || settings->api_key_file || options_environment_key();
-    if (given || host_is_loopback(settings->host))
+    if (keys_are_given(settings) || host_is_loopback(settings->host))
         return STATUS_OK;
     return error_set(err, STATUS_REFUSED,
                      "listening on %s needs a key: give --api-key, --api-key-file or WEFT_API_KEY",

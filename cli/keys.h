@@ -14,6 +14,9 @@ struct serve_keys {
 // header, or if there is no key and the address is reachable from other machines.
 enum status keys_options_check(const struct serve_settings *settings, struct error *err) MUST_USE;
 
+// Returns true if the operator gave a key in any of the sources; false: one is generated.
+bool keys_are_given(const struct serve_settings *settings);
+
 // Collects the keys of all sources. If there is none, generates one for a loopback address, and
 // returns an error for other addresses.
 enum status keys_collect(struct serve_keys *out, const struct serve_settings *settings,

@@ -14,6 +14,7 @@
 #include "kernels/cpu/cgroups.h"
 #include "kernels/cpu/memory.h"
 #include "base/clock.h"
+#include "base/dumps.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -571,6 +572,12 @@ static int arguments_read(struct serving *s, struct serve_arguments *a, struct c
     return EXIT_CODE_USAGE;
 }
 
+// Without a key given, the server is most likely one of a developer, who wants to see a crash.
+static bool dumps_allowed(const struct serve_settings *settings)
+{
+    return settings->core_dumps < 0 ? !keys_are_given(settings) : settings->core_dumps == 1;
+}
+
 int command_serve(const struct command *self, int argc, char **argv)
 {
     struct serving s = {.loaded.arena = arena_create(0, 0)};
@@ -587,6 +594,8 @@ int command_serve(const struct command *self, int argc, char **argv)
         return code;
     }
     struct error err;
+    if (!dumps_allowed(&s.settings))
+        dumps_forbid();
     log_level_set((enum log_level)a->device.log_level);
     log_format_set((enum log_format)a->device.log_format);
     devices_begin(a->specs.at, a->specs.count);

@@ -172,6 +172,9 @@ static const struct option_row serve_rows[] = {
     {"http2", OPTION_CHOICE, AT(serve_settings, http2), 0, 0, {"on", "off", "auto"},
      "auto: on loopback only", "serve HTTP/2 in addition to HTTP/1.1"},
     {"ui", OPTION_FLAG, AT(serve_settings, ui), 0, 0, {0}, "on", "serve the web page at /"},
+    {"core-dumps", OPTION_SWITCH, AT(serve_settings, core_dumps), 0, 0, {0},
+     "off if a key is given", "let the kernel write the memory, with prompts, to a file after a "
+     "crash, and let debuggers of the same user attach"},
     {"shutdown-timeout", OPTION_REAL, AT(serve_settings, shutdown_timeout), 0, 86400, {0}, "30",
      "seconds that accepted requests may take after SIGTERM"},
     {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",
@@ -220,6 +223,7 @@ void serve_settings_init(struct serve_settings *s)
                                  .http_threads = 1,
                                  .http2 = 2,
                                  .ui = true,
+                                 .core_dumps = -1,
                                  .shutdown_timeout = 30,
                                  .connections_max = 16384,
                                  .payload_limit = 32u << 20};

@@ -55,6 +55,7 @@ struct serve_settings {
     const char *ssl_certfile, *ssl_keyfile, *ssl_ciphers;
     int http2;               // index into {on, off, auto}
     bool ui;                 // true: serve the web page at /
+    int core_dumps;          // 1, 0, or -1: off if a key is given
     double shutdown_timeout; // seconds
     uint32_t connections_max;
     uint64_t payload_limit;   // limit of one body in bytes

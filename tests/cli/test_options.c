@@ -433,7 +433,7 @@ static void test_every_option_has_its_field(void **state)
     assert_string_equal(p.serve.api_key_file, "e");
     assert_int_equal(parse(&p,
                            "--http-threads 23 --ssl-certfile f --ssl-keyfile g --http2 on "
-                           "--ssl-ciphers h --prefix-cache-scope all "
+                           "--ssl-ciphers h --core-dumps --prefix-cache-scope all "
                            "--max-connections 24 --max-body-memory 64M --payload-limit 2M",
                            &err),
                      STATUS_OK);
@@ -441,6 +441,7 @@ static void test_every_option_has_its_field(void **state)
     assert_string_equal(p.serve.ssl_certfile, "f");
     assert_string_equal(p.serve.ssl_keyfile, "g");
     assert_string_equal(p.serve.ssl_ciphers, "h");
+    assert_int_equal(p.serve.core_dumps, 1);
     assert_int_equal(p.model.prefix_cache_scope, 0);
     assert_int_equal(p.serve.http2, 0);
     assert_int_equal(p.serve.connections_max, 24);

@@ -101,6 +101,8 @@ class Server:
         command = [self.program, "serve", *map(str, args), "--port", "0"]
         if key:
             command += ["--api-key", key]
+        if "--log-level" in args:
+            command.append("--core-dumps")  # else /proc hides the descriptors that port_listened_on reads
         self.process = subprocess.Popen(
             command, stdout=stdout or self.log, stderr=self.log,
             env={"LSAN_OPTIONS": f"suppressions={LSAN}", **os.environ, **(env or {})},

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others can learn: where API keys lie and whose prompts are cached."""
+"""What others can learn: where API keys lie, whose prompts are cached, what a crash leaves on the disk."""
 
 import os
 import pathlib
 import re
+import resource
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 
-from harness import KEY, MODELS, Skip, start, user
+from harness import KEY, MODELS, WEFT, Skip, start, user
 
 MODEL = f"embed={MODELS / 'weft-demo-embed'},max-queued-requests=4,max-result-bytes=1M"  # little memory to search
 
@@ -47,8 +50,8 @@ def key_file(text, mode=0o600):
 def test_keys_are_not_in_memory():
     words = {name: f"{name}-{os.urandom(12).hex()}" for name in ("option", "file", "old", "env")}
     with key_file(f"# {words['old']}\n{words['file']}\n") as file:
-        server = start(MODEL, "--api-key-file", file.name, key=words["option"],
-                       env={"WEFT_API_KEY": words["env"]})
+        server = start(MODEL, "--core-dumps", "--api-key-file", file.name, key=words["option"],
+                       env={"WEFT_API_KEY": words["env"]})  # else /proc may hide the memory
     word = words.pop("file")
     answer = server.request("GET", "/v1/models", headers={"authorization": f"Bearer {word}x"})
     assert answer.status == 401  # what was sent is found, so the search works
@@ -63,7 +66,7 @@ def test_keys_are_not_in_memory():
 def test_reloaded_keys_are_not_in_memory():
     sent, kept = (f"{name}-{os.urandom(12).hex()}" for name in ("sent", "kept"))
     with key_file("first\n") as file:
-        server = start(MODEL, "--api-key-file", file.name, key=None)
+        server = start(MODEL, "--core-dumps", "--api-key-file", file.name, key=None)
         pathlib.Path(file.name).write_text(f"{sent}\n{kept}\n")
         server.process.send_signal(signal.SIGHUP)
         bearer = {"authorization": f"Bearer {sent}"}
@@ -98,6 +101,43 @@ def test_a_file_that_others_read_is_warned_of():
         assert len(lines) == warnings, (oct(mode), lines)
         assert all("chmod 600" in line for line in lines), lines
         assert server.stop() == 0
+
+
+def crashed(folder, *command):
+    """Starts a program with every limit of core dumps lifted, ends it with SIGSEGV once it listens or sleeps.
+    Returns (limit of core dumps while it ran, whether it left a core dump)."""
+    def limits_lift():
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen([*map(str, command)], cwd=folder, stdout=log, stderr=log, preexec_fn=limits_lift)
+        deadline = time.monotonic() + 600
+        while b"listening on " not in os.pread(log.fileno(), 1 << 20, 0):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        limits = pathlib.Path(f"/proc/{process.pid}/limits").read_text()
+        os.kill(process.pid, signal.SIGSEGV)
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = status
+    assert os.WTERMSIG(status) == signal.SIGSEGV, status
+    return re.search(r"Max core file size +(\w+)", limits)[1], os.WCOREDUMP(status)
+
+
+def test_a_crash_leaves_no_prompts():
+    """Core dumps are off if a key is given; with --core-dumps, and without a key of the operator, they are as the system has them."""
+    serve = [WEFT, "serve", MODEL, "--port", "0"]
+    with tempfile.TemporaryDirectory() as folder, key_file("one\n") as file:
+        assert crashed(folder, *serve, "--api-key", KEY) == ("0", False)
+        assert crashed(folder, *serve, "--api-key-file", file.name) == ("0", False)
+        assert crashed(folder, "env", "WEFT_API_KEY=x", *serve) == ("0", False)
+        assert crashed(folder, "env", "-u", "WEFT_API_KEY", *serve, "--no-core-dumps") == ("0", False)
+        wanted = crashed(folder, sys.executable, "-c", "print('listening on nothing', flush=True); import time; time.sleep(600)")
+        for more in ("--api-key", KEY, "--core-dumps"), ():
+            limit, dumped = crashed(folder, "env", "-u", "WEFT_API_KEY", *serve, *more)
+            if limit == "0" != wanted[0]:
+                raise Skip("a sanitizer turns core dumps off")
+            assert (limit, dumped) == wanted, more
 
 
 PROMPT = "The quick brown fox jumps over the lazy dog. " * 12

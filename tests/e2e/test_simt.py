@@ -368,7 +368,7 @@ def serve(command, *args):
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [*map(str, command), "serve", str(MODELS / "weft-demo-embed"), "--port", "0",
-             "--api-key", KEY, *map(str, args)], stdout=log, stderr=log)
+             "--api-key", KEY, "--core-dumps", *map(str, args)], stdout=log, stderr=log)  # for port_listened_on
         ready = False
         while process.poll() is None and not ready:
             try:
