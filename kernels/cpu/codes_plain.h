@@ -86,9 +86,9 @@ LANES_INLINE code_ints code_dot_halves(const code_quads *q, const struct code_x 
     return first;
 }
 LANES_INLINE void code_dot_rows(code_ints sum[CODE_ROWS][2], const char *at, const struct code_x *x,
-                                const uint32_t bits, const int32_t zero, const code_halves *s)
+                                const int32_t zero)
 {
-    (void)sum, (void)at, (void)x, (void)bits, (void)zero, (void)s;
+    (void)sum, (void)at, (void)x, (void)zero;
 }
 
 LANES_INLINE code_floats code_half_floats(const char *at)
