@@ -37,7 +37,7 @@ enum {
     ANSWER_BYTES = 4 * ANSWER_MAX + 1,
 };
 
-enum { KIND_REGEX, KIND_SCHEMA, KIND_CHOICE, KIND_NESTED, KINDS, KIND_FREE };
+enum { KIND_REGEX, KIND_SCHEMA, KIND_CHOICE, KIND_NESTED, KINDS, KIND_FREE, KIND_CALLS };
 
 static const char config[] =
     "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":32,"
@@ -65,6 +65,8 @@ struct fixture {
     struct port *port;
     struct vocabulary *vocabulary;
     struct grammar *grammars[KINDS];
+    struct grammar *calls; // for KIND_CALLS
+    struct token_watch *watch;
 };
 
 static struct vocabulary *vocabulary_make(void)
@@ -111,6 +113,31 @@ static struct grammar *grammar_of(int kind)
     return g;
 }
 
+// Free text in which a call, (1) to (999), follows each of these letters, none of which occurs in a
+// token of several characters.
+static void calls_make(struct fixture *f)
+{
+    static const char marks[] = "cdghijkmpqsvwz";
+    struct grammar_marker markers[sizeof marks - 1];
+    struct error err;
+    struct grammar_builder *b = grammar_builder_create(NULL);
+    uint32_t rule, answer = grammar_rule(b, text_of("answer"), &rule);
+    uint32_t call[] = {grammar_literal(b, text_of("(")),
+                       grammar_repeat(b, grammar_byte(b, '0', '9'), 1, 3),
+                       grammar_literal(b, text_of(")")), answer};
+    struct grammar_free_part part = {markers, sizeof marks - 1, false};
+    for (uint32_t i = 0; i < part.count; i++)
+        markers[i] =
+            (struct grammar_marker){text_span(&marks[i], 1), grammar_join_all(b, call, 4), false};
+    grammar_rule_set(b, rule, grammar_free_part(b, &part));
+    assert_int_equal(grammar_finish(b, answer, &f->calls, &err), STATUS_OK);
+    for (uint32_t i = 0; i < part.count; i++)
+        markers[i].then = TOKEN_THEN_GRAMMAR;
+    struct token_watch_args args = {
+        .vocabulary = f->vocabulary, .markers = markers, .count = part.count};
+    f->watch = token_watch_create(&args);
+}
+
 // kv_sequences: number of full windows that KV memory has space for; 0: one for each slot.
 static void fixture_open(struct fixture *f, const char *folder, uint32_t slots,
                          uint32_t kv_sequences)
@@ -133,6 +160,7 @@ static void fixture_open(struct fixture *f, const char *folder, uint32_t slots,
     f->port = engine_port(f->engine, 0, f->waker);
     for (int kind = 0; kind < KINDS; kind++)
         f->grammars[kind] = grammar_of(kind);
+    calls_make(f);
 }
 
 static void fixture_close(struct fixture *f)
@@ -149,6 +177,10 @@ static void fixture_close(struct fixture *f)
         assert_int_equal(grammar_owners(f->grammars[kind]), 1);
         grammar_unref(f->grammars[kind]);
     }
+    assert_int_equal(grammar_owners(f->calls), 1);
+    grammar_unref(f->calls);
+    assert_int_equal(token_watch_owners(f->watch), 1);
+    token_watch_unref(f->watch);
 }
 
 struct asked { // a request and its answers
@@ -157,6 +189,7 @@ struct asked { // a request and its answers
     uint32_t choices, cut;
     bool cuts; // true if choice `cut` is cancelled after three tokens
     bool penalised;
+    bool watched; // of KIND_CALLS: true if only calls have masks
     struct request *request;
     bool over;
     struct answer {
@@ -179,8 +212,12 @@ static void submit(struct fixture *f, struct asked *a)
                                .choice_count = a->choices,
                                .max_tokens = a->kind == KIND_FREE ? (emulated ? 8 : 40)
                                                                   : (emulated ? 24 : ANSWER_MAX),
-                               .ignore_end = a->number % 3 == 0,
-                               .grammar = a->kind == KIND_FREE ? NULL : f->grammars[a->kind],
+                               .ignore_end = a->number % 3 == 0 && a->kind != KIND_CALLS,
+                               .grammar = a->kind == KIND_CALLS  ? f->calls
+                                          : a->kind == KIND_FREE ? NULL
+                                                                 : f->grammars[a->kind],
+                               .watch = a->watched ? f->watch : NULL,
+                               .watch_phase = TOKEN_HEAD,
                                .sampling = {.seed = 1000 + a->number,
                                             .temperature = a->number % 5 == 0 ? 0.0f : 1.5f,
                                             .top_p = 1.0f,
@@ -430,6 +467,33 @@ static void test_a_cancelled_choice_leaves_the_others(void **state)
     heap_free(cut);
 }
 
+// Masks from the beginning of an answer, or only inside of calls: the tokens are the same, also of
+// sequences that are preempted, and of those without a grammar next to them.
+static void test_masks_only_inside_calls_change_no_token(void **state)
+{
+    uint32_t count = emulated ? 4 : 16, choices = emulated ? 1 : 2;
+    struct asked *one[2];
+    uint64_t rows[2];
+    for (int watched = 0; watched < 2; watched++) {
+        struct fixture f;
+        struct asked *asked = one[watched] = asked_make(count / 4, count - count / 4, choices);
+        for (uint32_t i = 0; i < count; i++) {
+            asked[i].kind = i < count / 4 ? KIND_FREE : KIND_CALLS;
+            asked[i].watched = watched && i >= count / 4;
+            asked[i].penalised = i % 2 == 0;
+        }
+        fixture_open(&f, *state, count, watched ? 2 : 0);
+        run(&f, asked, count);
+        rows[watched] = engine_stats(f.engine)->mask_rows;
+        assert_true(emulated || !watched || engine_stats(f.engine)->preemptions > 0);
+        fixture_close(&f);
+    }
+    assert_same_answers(one[0], one[1], count);
+    assert_true(rows[1] > 0 && rows[1] < rows[0]);
+    heap_free(one[0]);
+    heap_free(one[1]);
+}
+
 int main(void)
 {
     static char folder[64];
@@ -448,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_preempted_answers_are_the_same),
         cmocka_unit_test(test_postponed_answers_are_the_same),
         cmocka_unit_test(test_a_cancelled_choice_leaves_the_others),
+        cmocka_unit_test(test_masks_only_inside_calls_change_no_token),
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tests[i].initial_state = folder;
