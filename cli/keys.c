@@ -87,7 +87,8 @@ static void key_make(struct serve_keys *out, struct arena *arena)
 
 bool keys_are_given(const struct serve_settings *settings)
 {
-    return settings->api_keys.count > 0 || settings->api_key_file || options_environment_key();
+    return settings->api_keys.count > 0 || settings->admin_keys.count > 0 ||
+           settings->api_key_file || options_environment_key();
 }
 
 enum status keys_options_check(const struct serve_settings *settings, struct error *err)
@@ -95,6 +96,9 @@ enum status keys_options_check(const struct serve_settings *settings, struct err
     for (uint32_t i = 0; i < settings->api_keys.count; i++)
         if (key_check(settings->api_keys.at[i], err) != STATUS_OK)
             return error_prefix(err, "--api-key");
+    for (uint32_t i = 0; i < settings->admin_keys.count; i++)
+        if (key_check(settings->admin_keys.at[i], err) != STATUS_OK)
+            return error_prefix(err, "--admin-key");
     if (keys_are_given(settings) || host_is_loopback(settings->host))
         return STATUS_OK;
     return error_set(err, STATUS_REFUSED,
@@ -106,13 +110,15 @@ enum status keys_collect(struct serve_keys *out, const struct serve_settings *se
                          struct arena *arena, struct error *err)
 {
     *out = (struct serve_keys){0};
+    for (uint32_t i = 0; i < settings->admin_keys.count; i++)
+        key_add(&out->list, settings->admin_keys.at[i], arena);
     for (uint32_t i = 0; i < settings->api_keys.count; i++)
         key_add(&out->list, settings->api_keys.at[i], arena);
     enum status status = keys_options_check(settings, err);
     if (status == STATUS_OK && settings->api_key_file)
         status = file_keys(out, settings->api_key_file, arena, err);
     const char *environment = options_environment_key();
-    if (environment && out->list.count == 0) {
+    if (environment && out->list.count == settings->admin_keys.count) {
         key_add(&out->list, environment, arena);
         if (status == STATUS_OK && key_check(environment, err) != STATUS_OK)
             status = error_prefix(err, "WEFT_API_KEY");

@@ -5,9 +5,9 @@
 #include "cli/settings.h"
 
 struct serve_keys {
-    struct texts list;
-    struct text file; // content of --api-key-file; entries of the list point into it
-    bool made;        // true if the only key was generated here and must be printed
+    struct texts list; // first those of --admin-key, then those of --api-key
+    struct text file;  // content of --api-key-file; entries of the list point into it
+    bool made;         // true if the only key was generated here and must be printed
 };
 
 // Checks the options before any file is read. Returns an error for a key that cannot be sent in a

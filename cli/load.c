@@ -735,25 +735,64 @@ void sources_close(struct loaded *loaded)
     }
 }
 
+// Closes what a copy owns, and forgets it.
+static void copy_close(struct loaded_model *m)
+{
+    if (m->engine)
+        engine_close(m->engine);
+    model_close(m->model);
+    if (m->plan)
+        model_plan_close(m->plan);
+    for (uint32_t r = 0; r < m->ranks.count; r++)
+        m->device->api->close(m->ranks.devices[r]);
+    m->engine = NULL;
+    m->model = NULL;
+    m->plan = NULL;
+    m->ranks.count = 0;
+    m->kv_bytes = 0;
+    if (m->copy > 0)
+        return;
+    chat_template_destroy(m->chat);
+    token_watch_unref(m->watch);
+    vocabulary_unref(m->vocabulary);
+    tokenizer_close(m->tokenizer);
+    m->chat = NULL;
+    m->watch = NULL;
+    m->vocabulary = NULL;
+    m->tokenizer = NULL;
+}
+
+void loaded_model_close(struct loaded_model *first)
+{
+    // backwards: the first copy is closed last
+    for (uint32_t i = first->spec.settings.data_parallel_size; i-- > 0;)
+        copy_close(&first[i]);
+}
+
+uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *device)
+{
+    uint64_t bytes = 0;
+    for (uint32_t r = 0; m->plan && r < gpu_count(m); r++) {
+        const struct loaded_device *own = gpu_count(m) == 1 ? m->device : m->choices[r];
+        if (own->kind == device->kind && own->index == device->index)
+            bytes += bytes_on(m, own) + m->kv_bytes / gpu_count(m);
+    }
+    return bytes;
+}
+
+void loaded_discard(struct loaded *loaded)
+{
+    sources_close(loaded);
+    for (uint32_t i = loaded->model_count; i-- > 0;)
+        copy_close(&loaded->models[i]);
+    arena_destroy(loaded->arena);
+}
+
 void loaded_close(struct loaded *loaded)
 {
     sources_close(loaded);
-    for (uint32_t i = loaded->model_count; i-- > 0;) { // backwards: the first copy is closed last
-        struct loaded_model *m = &loaded->models[i];
-        if (m->engine)
-            engine_close(m->engine);
-        model_close(m->model);
-        if (m->plan)
-            model_plan_close(m->plan);
-        for (uint32_t r = 0; r < m->ranks.count; r++)
-            m->device->api->close(m->ranks.devices[r]);
-        if (m->copy > 0)
-            continue;
-        chat_template_destroy(m->chat);
-        token_watch_unref(m->watch);
-        vocabulary_unref(m->vocabulary);
-        tokenizer_close(m->tokenizer);
-    }
+    for (uint32_t i = loaded->model_count; i-- > 0;)
+        copy_close(&loaded->models[i]);
     for (uint32_t size = 2; size <= RANKS_MAX; size++)
         for (uint32_t r = 0; r < loaded->ranks[size].count; r++)
             device_cpu()->close(loaded->ranks[size].devices[r]);

@@ -24,6 +24,7 @@ struct loaded_ranks {
 struct loaded_model {
     struct model_spec spec;
     uint32_t copy; // index among the copies of the model
+    uint32_t slot; // of its engine, if a server serves it (engines.h)
     // devices that it may use: one per copy, or one per rank
     struct loaded_device *choices[OPTION_DEVICES_MAX];
     uint32_t choice_count;
@@ -96,6 +97,14 @@ enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 void sources_close(struct loaded *loaded);
 
 void loaded_close(struct loaded *loaded);
+
+// For models that are loaded and unloaded at run time. Closes all copies of one model, whose
+// engines have ended; the arena keeps its texts.
+void loaded_model_close(struct loaded_model *first);
+// Closes the models and frees the arena, but not the devices, which another struct owns.
+void loaded_discard(struct loaded *loaded);
+// Returns the bytes that the plan of the model needs on the device, compared by kind and number.
+uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *device);
 
 // Returns the memory that the plan of the model needs on its device; the last entry is the KV
 // blocks, if it has any.

@@ -65,6 +65,8 @@ static void key_source_print(const struct ready_args *args)
         printf("API key: %s\n", args->keys->list.at[0]);
     else if (args->settings->api_keys.count > 0)
         puts("API key: set with --api-key; replace KEY below by it");
+    else if (args->settings->admin_keys.count > 0)
+        puts("API key: set with --admin-key; replace KEY below by it");
     else if (args->settings->api_key_file)
         safe_line(stdout, "API key: a line of %s", args->settings->api_key_file);
     else
@@ -75,7 +77,7 @@ static void key_source_print(const struct ready_args *args)
 static void key_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
-    if (settings->api_keys.count > 0) {
+    if (settings->api_keys.count + settings->admin_keys.count > 0) {
         json_put_literal(out, "KEY");
     } else if (settings->api_key_file) {
         json_put_literal(out, "$(grep -m1 '^[!-\"$-~]' ");

@@ -2,8 +2,8 @@
 // weft serve: the HTTP server, the engines and their threads, from startup to drain. The main
 // thread loads, then waits for signals (signals.c) and for engines whose device failed.
 #include "cli/command.h"
-#include "cli/fingerprint.h"
 #include "cli/keys.h"
+#include "cli/manage.h"
 #include "cli/ready.h"
 #include "cli/serve_config.h"
 #include "cli/signals.h"
@@ -26,14 +26,18 @@
 #include <unistd.h>
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
-enum { MODELS_MAX = 64, ENGINES_MAX = MODELS_MAX * COPIES_MAX };
 
-struct engine_thread {
-    pthread_t thread;
-    struct engine *engine;
-    struct serving *serving;
-    const struct loaded_model *model;
-    _Atomic bool ended; // true when the thread has finished
+// The models to serve: those of --config, then those of the command line.
+struct spec_list {
+    struct model_spec at[MODELS_MAX];
+    uint32_t count;
+};
+
+// The settings of the command line and of the file of --config.
+struct serve_arguments {
+    struct model_settings model;
+    struct device_settings device;
+    struct spec_list specs;
 };
 
 struct serving {
@@ -41,203 +45,11 @@ struct serving {
     struct serve_settings settings;
     struct serve_keys keys;
     struct server *server;
-    struct served served;
-    struct served_model *models;
-    struct served_copy *copies;       // copies of all models, in the order of loaded.models
-    struct port **ports;              // [copy * http_threads + thread]
-    struct engine_thread *threads;    // one per engine
+    struct served_models models;
+    struct manager *manager;          // NULL: models are only loaded at startup
     uint64_t body_memory, http_bytes; // upper limits: of request bodies; of all HTTP memory
-    uint32_t thread_count;            // number of threads started
     struct signals *signals;
-    _Atomic bool failed[ENGINES_MAX]; // per engine: true if its device failed
-    // per first copy: true if no copy works any more and that was logged
-    _Atomic bool loss_logged[ENGINES_MAX];
 };
-
-// Returns true if `other` fails together with `failed`, a rank of which has a failed device. rank:
-// that rank; if it equals the number of ranks, it is unknown and every rank counts. On a CPU, ranks
-// have threads and memory of their own, which models with the same number of ranks share.
-static bool fails_with(const struct loaded_model *failed, uint32_t rank,
-                       const struct loaded_model *other)
-{
-    uint32_t count = gpu_count(failed);
-    if (failed->device->kind == DEVICE_CPU)
-        return other->device == failed->device && other->spec.settings.tensor_parallel_size ==
-                                                      failed->spec.settings.tensor_parallel_size;
-    if (count == 1)
-        return is_on(other, failed->device);
-    bool shares = other == failed;
-    for (uint32_t r = 0; r < count; r++)
-        shares |= (rank == r || rank >= count) && is_on(other, failed->choices[r]);
-    return shares;
-}
-
-static bool has_failed(struct serving *s, const struct loaded_model *m)
-{
-    return atomic_load(&s->failed[m - s->loaded.models]);
-}
-
-static uint32_t engines_working(struct serving *s)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < s->loaded.model_count; i++)
-        count += !has_failed(s, &s->loaded.models[i]);
-    return count;
-}
-
-// Returns true if a copy of the model on another device still works.
-static bool has_working_copy(struct serving *s, const struct loaded_model *m)
-{
-    const struct loaded_model *first = m - m->copy;
-    for (uint32_t i = 0; i < m->spec.settings.data_parallel_size; i++)
-        if (!has_failed(s, &first[i]))
-            return true;
-    return false;
-}
-
-static void model_failure_log(struct serving *s, const struct loaded_model *m)
-{
-    engine_device_failed(m->engine);
-    if (has_working_copy(s, m))
-        log_line(LOG_ERROR, "copy %u of the model '%s' has failed, other copies continue to serve",
-                 m->copy, m->spec.id);
-    // two copies may fail together
-    else if (!atomic_exchange(&s->loss_logged[m - m->copy - s->loaded.models], true))
-        log_line(LOG_ERROR,
-                 "the model '%s' has failed and is not served any more: restart the server",
-                 m->spec.id);
-}
-
-// Marks as failed, and logs, all engines that fail with this model. Runs on the thread of the
-// engine that found the failure; other engines of the device may hang in it. Does nothing if
-// another model's failure has already marked this one.
-static void device_failed(struct serving *s, const struct loaded_model *model, const char *text)
-{
-    bool news[ENGINES_MAX] = {false};
-    uint32_t own = (uint32_t)(model - s->loaded.models), rank = model_failed_rank(model->model);
-    if (atomic_exchange(&s->failed[own], true))
-        return;
-    news[own] = true;
-    if (s->loaded.devices.count > 1)
-        log_line(LOG_ERROR, "the device failed: %s (%s)", text, model->label);
-    else
-        log_line(LOG_ERROR, "the device failed: %s", text);
-    for (uint32_t i = 0; i < s->loaded.model_count; i++)
-        if (fails_with(model, rank, &s->loaded.models[i]))
-            news[i] |= !atomic_exchange(&s->failed[i], true);
-    for (uint32_t i = 0; i < s->loaded.model_count; i++)
-        if (news[i])
-            model_failure_log(s, &s->loaded.models[i]);
-    signals_post(s->signals, NEWS_FAULT);
-}
-
-static void *engine_main(void *argument)
-{
-    struct engine_thread *self = argument;
-    pthread_setname_np(pthread_self(), "engine");
-    if (engine_run(self->engine) == ENGINE_FAULT)
-        device_failed(self->serving, self->model, engine_error(self->engine)->text);
-    atomic_store(&self->ended, true);
-    return NULL;
-}
-
-static uint32_t inputs_max(const struct loaded_model *m)
-{
-    enum { EMBEDDER_INPUTS = 2048, RERANKER_DOCUMENTS = 1000 };
-    uint32_t given = m->spec.settings.max_client_batch_size;
-    bool ranks = m->plan->facts.kind == MODEL_RERANKER;
-    return given > 0 ? given : ranks ? RERANKER_DOCUMENTS : EMBEDDER_INPUTS;
-}
-
-// Returns true if special tokens in a raw prompt or an input of the model are tokens.
-static bool special_in_text(const struct loaded_model *m)
-{
-    int option = m->spec.settings.special_tokens_in_text;
-    return option < 0 ? engine_facts(m->engine)->kind == MODEL_GENERATOR : option == 1;
-}
-
-// If the template of a generator takes no tools, sets the form in which calls are written instead.
-static void generic_calls_set(struct served_model *model)
-{
-    if (!model->chat || dialect_has_calls(&model->dialect) ||
-        !dialect_named(&model->generic_calls, "json", dialect_reasoning_name(&model->dialect),
-                       model->tokenizer))
-        return;
-    log_line(LOG_INFO,
-             "model '%s': its chat template takes no tools: requests with tools describe them in "
-             "the system message, and calls are JSON",
-             model->id);
-}
-
-static void served_fill(struct serving *s)
-{
-    struct loaded *loaded = &s->loaded;
-    uint32_t http_threads = s->settings.http_threads;
-    uint32_t count = 0;
-    s->models = arena_alloc_zeroed(loaded->arena, loaded->model_count, sizeof *s->models);
-    s->copies = arena_alloc_zeroed(loaded->arena, loaded->model_count, sizeof *s->copies);
-    s->ports = arena_alloc_zeroed(loaded->arena, loaded->model_count * http_threads,
-                                  sizeof(struct port *));
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
-        struct loaded_model *m = &loaded->models[i];
-        for (uint32_t t = 0; t < http_threads; t++)
-            s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
-        s->copies[i] = (struct served_copy){.model = &s->models[m->copy == 0 ? count : count - 1],
-                                            .engine = m->engine,
-                                            .device = m->label,
-                                            .memory = memory_planned(m)};
-        if (m->copy > 0)
-            continue;
-        s->models[count] =
-            (struct served_model){.id = m->spec.id,
-                                  .other_names = m->spec.names.at + 1,
-                                  .other_name_count = m->spec.names.count - 1,
-                                  .copies = &s->copies[i],
-                                  .copy_count = m->spec.settings.data_parallel_size,
-                                  .facts = engine_facts(m->engine),
-                                  .tokenizer = m->tokenizer,
-                                  .vocabulary = m->vocabulary,
-                                  .chat = m->chat,
-                                  .dialect = m->dialect,
-                                  .thinking = m->thinking,
-                                  .closing = m->closing,
-                                  .watch = m->watch,
-                                  .chat_is_plain = m->chat_is_plain,
-                                  .special_in_text = special_in_text(m),
-                                  .cache_by_key = m->spec.settings.prefix_cache_scope == 1,
-                                  .dimensions_free = m->spec.settings.matryoshka,
-                                  .prompts = m->prompts,
-                                  .inputs_max = inputs_max(m),
-                                  .created = (int64_t)time(NULL),
-                                  .max_queued_tokens = m->engine_options.max_queued_tokens,
-                                  .choices_max = m->engine_options.choices_max,
-                                  .n_max = m->spec.settings.max_n};
-        fingerprint_make(s->models[count++].fingerprint, m);
-    }
-    for (uint32_t i = 0; i < count; i++)
-        generic_calls_set(&s->models[i]);
-    s->served = (struct served){.models = s->models,
-                                .count = count,
-                                .grammars = grammars_create(0),
-                                .copies = s->copies,
-                                .copy_count = loaded->model_count};
-}
-
-static enum status engines_start(struct serving *s, struct error *err)
-{
-    s->threads = arena_alloc_zeroed(s->loaded.arena, s->loaded.model_count, sizeof *s->threads);
-    for (uint32_t i = 0; i < s->loaded.model_count; i++) {
-        struct engine_thread *t = &s->threads[i];
-        t->engine = s->loaded.models[i].engine;
-        t->serving = s;
-        t->model = &s->loaded.models[i];
-        int failed = pthread_create(&t->thread, NULL, engine_main, t);
-        if (failed != 0)
-            return error_thread(err, failed, "an engine's thread");
-        s->thread_count++;
-    }
-    return STATUS_OK;
-}
 
 // Buffer of stdout. A key is printed through it, so it is wiped afterwards.
 static char printed[4096];
@@ -263,7 +75,7 @@ static uint64_t body_memory(const struct serving *s)
     return part > least ? part : least;
 }
 
-static struct server_options server_options_of(const struct serving *s)
+static struct server_options server_options_of(struct serving *s)
 {
     static const int http2[] = {1, 0, -1};
     return (struct server_options){
@@ -273,7 +85,10 @@ static struct server_options server_options_of(const struct serving *s)
         .text_workers = work_count(cgroups_cores_usable(&cgroups_system)),
         .api_keys = (const char *const *)s->keys.list.at,
         .api_key_count = s->keys.list.count,
-        .api_keys_fixed = s->settings.api_keys.count,
+        .admin_keys = s->settings.admin_keys.count,
+        .api_keys_fixed = s->settings.admin_keys.count + s->settings.api_keys.count,
+        .manage = s->settings.admin_keys.count > 0 ? manager_job : NULL,
+        .manage_context = &s->manager,
         .allowed_origins = (const char *const *)s->settings.allowed_origins.at,
         .allowed_origin_count = s->settings.allowed_origins.count,
         .ssl_certfile = s->settings.ssl_certfile,
@@ -299,6 +114,7 @@ static enum status server_up(struct serving *s, struct error *err)
         keys_wipe(&s->keys);
     if (status != STATUS_OK)
         return status;
+    s->models.server = s->server;
     log_line(LOG_INFO, "listening on %s port %u", s->settings.host, server_port(s->server));
     return STATUS_OK;
 }
@@ -311,32 +127,52 @@ static enum status models_up(struct serving *s, struct error *err)
              "http: connections, request bodies and their preparation may use up to %.2f GiB in "
              "addition to the models, including %.2f GiB for request bodies (--max-body-memory)",
              (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
+    s->models.http_threads = s->settings.http_threads;
+    s->models.changes = s->settings.admin_keys.count > 0;
+    s->models.grammars = grammars_create(0);
+    engines_init(&s->models.engines, s->signals, s->loaded.devices.count > 1);
     enum status status = models_plan(&s->loaded, s->settings.http_threads, http_line, err);
     if (status == STATUS_OK)
         status = models_load(&s->loaded, err);
     if (status != STATUS_OK)
         return status;
-    served_fill(s);
+    for (uint32_t i = 0; i < s->loaded.model_count && status == STATUS_OK; i++)
+        if (s->loaded.models[i].copy == 0)
+            status = served_models_add(&s->models, &s->loaded, &s->loaded.models[i], false, err);
     sources_close(&s->loaded);
-    return engines_start(s, err);
+    return status == STATUS_OK ? served_models_begin(&s->models, err) : status;
 }
 
-static enum status serve_start(struct serving *s, const struct model_spec *specs, uint32_t count,
-                               const struct device_settings *device, struct error *err)
+// If there is an admin key, starts the thread that loads and unloads models.
+static enum status manager_up(struct serving *s, const struct serve_arguments *a, struct error *err)
 {
+    const struct manager_args args = {.models = &s->models,
+                                      .loaded = &s->loaded,
+                                      .model = &a->model,
+                                      .device = &a->device,
+                                      .http_threads = s->settings.http_threads};
+    return s->models.changes ? manager_open(&s->manager, &args, err) : STATUS_OK;
+}
+
+static enum status serve_start(struct serving *s, const struct serve_arguments *a,
+                               struct error *err)
+{
+    uint32_t count = a->specs.count;
     enum status status = keys_collect(&s->keys, &s->settings, s->loaded.arena, err);
     if (status == STATUS_OK)
-        status = devices_load(&s->loaded, device, specs, count, err);
+        status = devices_load(&s->loaded, &a->device, a->specs.at, count, err);
     if (status == STATUS_OK)
         status = server_up(s, err);
     if (status == STATUS_OK)
         status = models_fetch(&s->loaded, err);
     if (status == STATUS_OK)
         status = models_up(s, err);
+    if (status == STATUS_OK)
+        status = manager_up(s, a, err);
     if (status != STATUS_OK)
         return status;
     signals_serving(s->signals);
-    server_serve(s->server, &s->served, s->ports);
+    served_models_serve(&s->models);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
     keys_end(s); // last, because the reader of stdout may stall
     return STATUS_OK;
@@ -387,55 +223,32 @@ static void unanswered_log(void *context)
     log_line(LOG_ERROR, "%u requests were not answered completely", server_requests(s->server));
 }
 
-// Stops the engines and waits for their threads until the deadline, at least for a second. Returns
-// false if one still runs.
-static bool engines_end(struct serving *s, uint64_t deadline)
-{
-    enum { LEAST_MS = 1000, POLL_US = 2000 };
-    uint64_t least = clock_ns() + LEAST_MS * 1000000ull;
-    deadline = deadline > least ? deadline : least;
-    for (uint32_t i = 0; i < s->thread_count; i++)
-        engine_stop(s->threads[i].engine);
-    bool all = true;
-    for (uint32_t i = 0; i < s->thread_count; i++) {
-        struct engine_thread *t = &s->threads[i];
-        if (has_failed(s, t->model)) // its thread may hang
-            continue;
-        while (!atomic_load(&t->ended) && clock_ns() < deadline)
-            usleep(POLL_US);
-        if (atomic_load(&t->ended)) {
-            pthread_join(t->thread, NULL);
-            continue;
-        }
-        all = false;
-        log_line(LOG_ERROR,
-                 "the engine of '%s' did not end within --shutdown-timeout and is abandoned",
-                 t->model->spec.id);
-    }
-    return all;
-}
-
 // Waits for a stop signal or the failure of all engines, then drains. Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
-    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && engines_working(s) > 0;) {
+    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && !engines_lost(&s->models.engines);) {
         news = signals_wait(s->signals);
         if (news & NEWS_RELOAD)
             serve_reload(s);
     }
-    if (engines_working(s) == 0)
+    if (engines_lost(&s->models.engines))
         log_line(LOG_ERROR, "all models have failed: the server ends");
     uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
     int aborted = server_drain(s->server);
     if (aborted != 0)
         log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", aborted);
-    bool ended = engines_end(s, deadline);
-    if (engines_working(s) < s->loaded.model_count || aborted != 0 || !ended)
+    bool managed = !s->manager || manager_close(s->manager, deadline);
+    bool ended = engines_end(&s->models.engines, deadline);
+    if (engines_failed(&s->models.engines) > 0 || aborted != 0 || !ended)
         return EXIT_CODE_FAILURE; // a thread may hang: the caller ends the process without cleanup
+    if (!managed) {               // a model is being loaded, which cannot be interrupted
+        log_line(LOG_INFO, "stopped while a model was being loaded");
+        process_end(EXIT_CODE_OK);
+    }
     signals_closing(s->signals);
     server_close(s->server);
+    served_models_end(&s->models);
     loaded_close(&s->loaded);
-    grammars_destroy(s->served.grammars);
     log_line(LOG_INFO, "stopped");
     return EXIT_CODE_OK;
 }
@@ -449,12 +262,6 @@ static const char *name_shared(const struct model_spec *a, const struct model_sp
                 return a->names.at[i];
     return NULL;
 }
-
-// The models to serve: those of --config, then those of the command line.
-struct spec_list {
-    struct model_spec at[MODELS_MAX];
-    uint32_t count;
-};
 
 // Checks the names of the model that was added last.
 static enum status spec_check(const struct spec_list *specs, struct error *err)
@@ -513,13 +320,6 @@ static enum status arguments_check(const struct serve_settings *settings, struct
     cors_close(&cors);
     return status == STATUS_OK ? keys_options_check(settings, err) : status;
 }
-
-// The settings of the command line and of the file of --config.
-struct serve_arguments {
-    struct model_settings model;
-    struct device_settings device;
-    struct spec_list specs;
-};
 
 // Reads the command line into the settings. models_min: number of models that it must name.
 static int line_read(struct serving *s, struct serve_arguments *a, struct command_parse *parse,
@@ -603,7 +403,7 @@ int command_serve(const struct command *self, int argc, char **argv)
     if (status == STATUS_OK)
         status = signals_open(&s.signals, unanswered_log, &s, &err);
     if (status == STATUS_OK)
-        status = serve_start(&s, a->specs.at, a->specs.count, &a->device, &err);
+        status = serve_start(&s, a, &err);
     if (status != STATUS_OK)
         start_failed(&err);
     code = wait_and_drain(&s);

@@ -156,6 +156,10 @@ static const struct option_row serve_rows[] = {
      "WEFT_API_KEY, else one is generated on loopback", "key that clients send; may be repeated"},
     {"api-key-file", OPTION_TEXT, AT(serve_settings, api_key_file), 0, 0, {0}, "none",
      "file with one key per line; # begins a comment line"},
+    {"admin-key", OPTION_TEXTS, AT(serve_settings, admin_keys), 0, 0, {0},
+     "none: models are loaded at startup only",
+     "key that may also load and unload models (/v1/models/load, /v1/models/unload); may be "
+     "repeated"},
     {"allowed-origins", OPTION_TEXTS, AT(serve_settings, allowed_origins), 0, 0, {0}, "none",
      "origin whose web pages may read answers (CORS), such as https://app.example; several "
      "separated by commas; *: all; may be repeated"},

@@ -48,7 +48,7 @@ struct serve_settings {
     const char *config; // file, or NULL
     const char *host;
     uint32_t port;
-    struct texts api_keys;
+    struct texts api_keys, admin_keys;
     const char *api_key_file;
     struct texts allowed_origins;
     uint32_t http_threads;

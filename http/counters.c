@@ -94,7 +94,7 @@ static struct model_counters *counters_of(struct exchange *x)
 {
     if (!x->engine.copy || !x->thread->counters.copies)
         return NULL;
-    return &x->thread->counters.copies[x->engine.copy - x->info.served->copies];
+    return &x->thread->counters.copies[x->engine.copy->slot];
 }
 
 static void histogram_observe(struct exchange *x, enum histogram_id id, uint64_t value)

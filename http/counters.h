@@ -109,7 +109,7 @@ struct thread_counters {
     _Atomic uint64_t body_floods;    // connections closed because bodies exceeded the memory budget
     _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
     _Atomic uint64_t fields_ignored; // unknown request fields that were ignored
-    struct model_counters *copies;   // [served->copy_count]; NULL until server_serve
+    struct model_counters *copies;   // [slot]; NULL until server_serve
 };
 
 // Adds `count` unknown request fields that this request contained and that were ignored.

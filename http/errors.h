@@ -10,6 +10,7 @@ enum shape { SHAPE_OPENAI, SHAPE_MESSAGES };
 enum http_error {
     HTTP_MISSING_KEY,
     HTTP_INVALID_KEY,
+    HTTP_ADMIN_KEY, // 403, the key is valid, but the route needs one of --admin-key
     HTTP_INVALID_JSON,
     HTTP_MISSING_FIELD,
     HTTP_INVALID_TYPE,
@@ -31,6 +32,7 @@ enum http_error {
     HTTP_OVERLOADED,       // 503 / 529, the queue is full
     HTTP_CROWDED,     // 503 / 529, found while the answer was generated; sends x-should-retry: true
     HTTP_UNAVAILABLE, // 503, loading or draining
+    HTTP_NO_ROOM,     // 507, a model to be loaded does not fit
     HTTP_TIMEOUT,     // 504
     HTTP_INTERNAL,    // 500
     HTTP_INTERNAL_SAME, // 500, and the same input would fail again; sends x-should-retry: false

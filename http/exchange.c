@@ -265,6 +265,7 @@ void exchange_destroy(struct exchange *x)
     json_buffer_free(&x->send.filling);
     json_buffer_free(&x->send.sending);
     exchange_scratch_end(x);
+    exchange_served_unref(x);
     arena_destroy(x->arena); // also frees x
 }
 
@@ -349,7 +350,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     x->arrived_ns = upload < x->info.started_ns ? x->info.started_ns - upload : 1;
     x->info.key_id = KEY_NONE;
     x->info.draining = thread->drain_ns != 0;
-    x->info.served = atomic_load_explicit(&server->served, memory_order_acquire);
+    exchange_served_ref(x, atomic_load_explicit(&server->served, memory_order_acquire));
     x->response.close = x->info.draining;
     x->next = thread->exchanges;
     x->link = &thread->exchanges;

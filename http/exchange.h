@@ -148,6 +148,7 @@ struct route {
     void (*on_ready)(struct exchange *x);      // the attached engine request has events
     void (*on_send_space)(struct exchange *x); // the send buffer has space again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // called once a second; then on_ready
+    void (*on_managed)(struct exchange *x);                 // the job of exchange_manage is done
     // The server ends a stream that has begun. on_ready is called next and writes the last event;
     // then on_gone, unless that ended the answer.
     void (*on_cut)(struct exchange *x, const struct http_failure *failure);
@@ -161,6 +162,7 @@ enum route_flag {
     ROUTE_BEARER = 2,           // if several headers have a key, Authorization decides
     ROUTE_X_API_KEY = 4,        // if several headers have a key, x-api-key decides
     ROUTE_JSON = 16,            // a POST body's content type must be JSON
+    ROUTE_ADMIN = 64,           // only keys of --admin-key are accepted
     ROUTE_SHAPE_OF_CALLER = 32, // Messages shape, also for the key, if anthropic-version is sent
 };
 

@@ -4,10 +4,43 @@
 // it is freed at its last finish event. All on the port's h2o thread.
 #include "http/internal.h"
 
-static struct port *port_of(const struct http_thread *thread, uint32_t copy)
+static struct port *port_of(const struct http_thread *thread, uint32_t slot)
 {
     const struct server *server = thread->server;
-    return server->ports[copy * server->thread_count + thread->index];
+    return atomic_load_explicit(&server->ports[slot * server->thread_count + thread->index],
+                                memory_order_acquire);
+}
+
+void exchange_decide(struct exchange *x, const struct served_model *model)
+{
+    if (x->engine.decided)
+        return;
+    // in this order, seq_cst: who finds no undecided exchange then sees those that chose the model
+    if (model && model->use)
+        atomic_fetch_add(&model->use->exchanges, 1);
+    if (x->info.served && x->info.served->use)
+        atomic_fetch_sub(&x->info.served->use->undecided, 1);
+    x->engine.decided = true;
+}
+
+void exchange_served_ref(struct exchange *x, const struct served *served)
+{
+    x->info.served = served;
+    if (!served || !served->use)
+        return;
+    atomic_fetch_add(&served->use->exchanges, 1);
+    atomic_fetch_add(&served->use->undecided, 1);
+}
+
+void exchange_served_unref(struct exchange *x)
+{
+    const struct served *served = x->info.served;
+    if (x->engine.model && x->engine.model->use)
+        atomic_fetch_sub(&x->engine.model->use->exchanges, 1);
+    if (!served || !served->use)
+        return;
+    exchange_decide(x, NULL);
+    atomic_fetch_sub(&served->use->exchanges, 1); // the last access: the list may be freed now
 }
 
 struct port *exchange_port(struct exchange *x, const struct served_model *model,
@@ -17,12 +50,13 @@ struct port *exchange_port(struct exchange *x, const struct served_model *model,
     check(served && model >= served->models && model < served->models + served->count,
           "a model that is not served");
     struct port *ports[COPIES_MAX];
-    uint32_t first = (uint32_t)(model->copies - served->copies), count = model->copy_count;
+    uint32_t first = model->copies->slot, count = model->copy_count;
     for (uint32_t i = 0; i < count; i++)
         ports[i] = x->engine.copies_tried >> i & 1 ? NULL : port_of(x->thread, first + i);
     uint32_t number =
         port_route_number(port_of(x->thread, first)); // counts the requests of all threads
     uint32_t chosen = port_choose(ports, count, args, number);
+    exchange_decide(x, model);
     x->engine.model = model;
     if (chosen == count)
         return NULL;
@@ -94,8 +128,9 @@ static void on_request_news(void *context, void *owner, struct request *request)
 void exchange_requests_drain(struct http_thread *thread)
 {
     const struct server *server = thread->server;
-    const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
-    for (uint32_t i = 0; served && i < served->copy_count; i++) {
+    bool served = atomic_load_explicit(&server->served, memory_order_acquire);
+    // also slots of models that are not served any more, whose last requests end
+    for (uint32_t i = 0; served && i < server->slot_count; i++) {
         struct port *port = port_of(thread, i);
         struct drain_context context = {thread, port};
         if (port)

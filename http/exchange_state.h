@@ -82,6 +82,7 @@ enum job_state {
 // The engine request of an exchange, and what was chosen for it.
 struct exchange_engine {
     const struct served_model *model;
+    bool decided;                   // true if it looks up no further model in info.served
     const struct served_copy *copy; // the copy of `model` last tried
     uint32_t copies_tried;          // bit i set: exchange_port has returned copy i
     struct port *port;              // port of the attached engine request

@@ -226,6 +226,11 @@ static bool is_refused(struct exchange *x, h2o_req_t *req, const struct route_ma
         x->info.key_id = verdict.key_id;
         request_connection(x->answer->req)->keyed_with = access->generation;
     }
+    if ((flags & ROUTE_ADMIN) && verdict.key_id >= x->thread->server->options.admin_keys) {
+        request_refuse(x, HTTP_ADMIN_KEY,
+                       "This needs a key that the server was given with --admin-key.");
+        return true;
+    }
     if (body_is_refused(x, req))
         return true;
     if (match->route->flags & ROUTE_OPEN)

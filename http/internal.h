@@ -36,10 +36,19 @@ void offload_drop(struct exchange *x);                     // ends a job that no
 bool offload_is_late(struct exchange *x, uint64_t now);
 bool offload_is_idle(const struct http_thread *thread); // true if no job waits or runs
 
+// exchange_request.c: count the exchange as a user of the list of models and of its model.
+void exchange_served_ref(struct exchange *x, const struct served *served);
+void exchange_served_unref(struct exchange *x);
+// Counts it as a user of this model alone, or of none if NULL. Only the first call has an effect.
+void exchange_decide(struct exchange *x, const struct served_model *model);
+
 // exchange_request.c: detaches and cancels the engine request of x; reads the events of all engine
 // requests of the thread.
 void exchange_request_orphan(struct exchange *x);
 void exchange_requests_drain(struct http_thread *thread);
+
+// manage.c: answers the exchanges whose jobs of exchange_manage are done.
+void manage_handle_done(struct http_thread *thread);
 
 // respond.c: respond_headers fills h2o's response from x.
 void respond_headers(struct exchange *x);

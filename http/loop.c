@@ -307,6 +307,7 @@ static void on_control(h2o_socket_t *socket, const char *err)
     struct http_thread *thread = socket->data;
     waker_clear(thread->control);
     offload_handle_finished(thread);
+    manage_handle_done(thread);
     listener_resume(thread);
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)

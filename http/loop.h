@@ -107,6 +107,7 @@ struct http_thread {
     // loop iterations begun. A pointer from server->access is not used past the iteration that read
     // it.
     _Atomic uint64_t iterations;
+    _Atomic bool managed; // true if a job of exchange_manage is done (seq_cst, like the waker)
     struct thread_counters counters;
 };
 
@@ -139,7 +140,10 @@ struct server {
     struct http_thread *threads; // [thread_count]
     int64_t started_unix;
     _Atomic(const struct served *) served; // NULL until server_serve
-    struct port **ports;                   // [copy * thread_count + thread]
+    // [slot * thread_count + thread]; NULL: no engine has the slot. acquire and release: a thread
+    // that reads a port sees what the owner of the engine wrote before it stored the port.
+    _Atomic(struct port *) *ports;
+    uint32_t slot_count;
 };
 
 // server.c: true if the options enable HTTP/2 on this host.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that this process serves: the facts that the http module needs of each. Read-only
-// after startup.
+// The models that this process serves: the facts that the http module needs of each. A list is
+// read-only while it is served; when models are loaded or unloaded at run time, another list
+// replaces it (server_replace in server.h).
 #pragma once
 
 #include "runtime/text/chat.h"
@@ -11,14 +12,23 @@
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct served_model;
 
+// Users of a list or of a model, so that its owner knows when it can be freed: not before each h2o
+// thread has begun another iteration of its loop and the counts are 0. h2o threads change them.
+struct served_use {
+    _Atomic uint32_t exchanges; // of a list: all; of a model: those that have chosen it
+    _Atomic uint32_t undecided; // of a list: exchanges that may still choose one of its models
+};
+
 // One engine of a model. The copies of all models are in one array, those of one model next to each
-// other; the index into it is the engine's number in metrics.
+// other, also in their slots.
 struct served_copy {
+    uint32_t slot; // index of its ports and counters, and its number in metrics
     const struct served_model *model;
     struct engine *engine;
     const char *device;        // "cpu", "cuda:1"
@@ -56,6 +66,7 @@ struct served_model {
     uint32_t max_queued_tokens; // the engine's queue limit, for error messages
     uint32_t choices_max;       // limit of choices, summed over all prompts of a request
     uint32_t n_max;             // limit of choices of each prompt
+    struct served_use *use;     // NULL: served until the process ends
 };
 
 struct grammars; // http/api/grammars.h
@@ -66,6 +77,8 @@ struct served {
     struct grammars *grammars; // compiled grammars of all models
     const struct served_copy *copies;
     uint32_t copy_count;
+    uint32_t slot_count;    // slots that models may have later, at least copy_count; 0: copy_count
+    struct served_use *use; // NULL: served until the process ends
 };
 
 // Returns true if the copy's device failed: it accepts no request until the process ends.

@@ -256,12 +256,15 @@ struct waker *server_waker(struct server *server, uint32_t http_thread)
 
 void server_serve(struct server *server, const struct served *served, struct port *const *ports)
 {
+    uint32_t slots = served->slot_count > 0 ? served->slot_count : served->copy_count;
+    server->slot_count = slots;
     for (uint32_t i = 0; i < server->thread_count; i++)
         server->threads[i].counters.copies =
-            heap_alloc_zeroed(served->copy_count, sizeof(struct model_counters));
+            heap_alloc_zeroed(slots, sizeof(struct model_counters));
     size_t count = (size_t)served->copy_count * server->thread_count;
-    server->ports = heap_alloc_zeroed(count, sizeof(struct port *));
-    memcpy(server->ports, ports, count * sizeof(struct port *));
+    server->ports = heap_alloc_zeroed((size_t)slots * server->thread_count, sizeof *server->ports);
+    for (size_t i = 0; i < count; i++)
+        atomic_store_explicit(&server->ports[i], ports[i], memory_order_relaxed);
     descriptors_share(server); // again, because engines have descriptors
     descriptors_report(server);
     // release: a thread that loads `served` sees ports and counters
@@ -364,7 +367,7 @@ void server_close(struct server *server)
     if (access->ssl)
         SSL_CTX_free(access->ssl);
     heap_free(access);
-    heap_free(server->ports);
+    heap_free((void *)server->ports);
     heap_free(server->threads);
     heap_free(server);
 }

@@ -5,6 +5,8 @@
 
 #include "http/served.h"
 
+struct manage_job; // manage.h
+
 struct server_options {
     const char *host; // address to bind; NULL: 127.0.0.1
     uint32_t port;    // 0: the kernel chooses (tests)
@@ -12,6 +14,7 @@ struct server_options {
     uint32_t text_workers;
     const char *const *api_keys; // plain texts, copied as hashes only
     uint32_t api_key_count;
+    uint32_t admin_keys;                // number of leading api_keys that routes of admins accept
     uint32_t api_keys_fixed;            // number of leading api_keys that server_keys_renew keeps
     const char *const *allowed_origins; // see cors.h; copied
     uint32_t allowed_origin_count;      // 0: no web page may read answers
@@ -42,6 +45,10 @@ struct server_options {
     uint64_t compile_wait_ms;                // 0: 30 s
     // requests that begin this soon after the start of a drain are served; 0: 1 s
     uint64_t drain_grace_ms;
+    // Receives jobs to load and unload models; NULL: there are none. Called on h2o threads; must
+    // not block. The owner calls server_manage_done once.
+    void (*manage)(void *context, struct manage_job *job);
+    void *manage_context;
 };
 
 struct server;
@@ -69,6 +76,21 @@ enum status server_tls_renew(struct server *server, struct error *err) MUST_USE;
 // Returns STATUS_OK if the list is one of OpenSSL's form, each name in it is that of a suite or
 // group of suites, and it leaves at least one. Pure.
 enum status server_ciphers_check(const char *list, struct error *err) MUST_USE;
+
+// Any thread: the owner has filled the job's reply or failure. Frees the owner's reference.
+void server_manage_done(struct server *server, struct manage_job *job);
+
+// Models that are loaded and unloaded at run time. One thread at a time calls these three.
+//
+// Replaces the list of served models. Requests that began before use the old list and its models
+// until their end: see struct served_use. Returns false if an h2o thread did not begin another
+// iteration in time; then nothing of the old list may be freed.
+bool server_replace(struct server *server, const struct served *served) MUST_USE;
+// Stores the ports of an engine, [http_threads], in a free slot, before its model is served.
+void server_slot_open(struct server *server, uint32_t slot, struct port *const *ports);
+// Removes the ports of a slot whose engine has ended and has no requests (engine_requests). Returns
+// false like server_replace: then the engine must stay open.
+bool server_slot_close(struct server *server, uint32_t slot) MUST_USE;
 
 // Returns the number of requests whose answer is not complete yet. Any thread.
 uint32_t server_requests(const struct server *server);

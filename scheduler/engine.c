@@ -103,6 +103,11 @@ static enum status masks_open(struct engine *engine, struct error *err)
     return status;
 }
 
+uint64_t engine_requests(const struct engine *engine)
+{
+    return atomic_load_explicit(&engine->gate.counters.requests, memory_order_relaxed);
+}
+
 uint64_t engine_step_timeout(const struct engine *engine)
 {
     uint64_t timeout = engine->options.step_deadline_ns;

@@ -65,6 +65,9 @@ void engine_stop(struct engine *engine);
 // device forever, so the caller must not free anything of the engine.
 void engine_device_failed(struct engine *engine);
 
+// Any thread: returns the number of requests that were submitted and are not freed.
+uint64_t engine_requests(const struct engine *engine);
+
 // Returns how long a step may take, in ns.
 uint64_t engine_step_timeout(const struct engine *engine);
 // Returns the error of the last device fault. Engine thread, or any thread after engine_run.

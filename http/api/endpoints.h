@@ -17,6 +17,7 @@ extern const struct route tokens_routes[]; // /tokenize, /detokenize
 extern const struct route health_routes[];
 extern const struct route models_routes[];
 extern const struct route metrics_routes[];
+extern const struct route manage_routes[]; // /v1/models/load, /v1/models/unload
 
 // docs/openapi.yaml as JSON, compiled into the program. The build generates its source with
 // tools/openapi.py.

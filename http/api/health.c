@@ -52,7 +52,7 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
         health_fail(x, text_of("Degraded: an HTTP thread makes no progress."));
         return false;
     }
-    if (failed_count(view->served) == view->served->count) {
+    if (view->served->count > 0 && failed_count(view->served) == view->served->count) {
         health_fail(x, text_of("Degraded: every model has failed."));
         return false;
     }

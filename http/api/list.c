@@ -3,7 +3,7 @@
 #include "http/api/endpoints.h"
 
 const struct route *const route_tables[] = {
-    chat_routes,     completions_routes, infill_routes,  responses_routes,
-    messages_routes, embeddings_routes,  rerank_routes,  tokens_routes,
-    models_routes,   health_routes,      metrics_routes, NULL,
+    chat_routes,       completions_routes, infill_routes, responses_routes, messages_routes,
+    embeddings_routes, rerank_routes,      tokens_routes, models_routes,    health_routes,
+    metrics_routes,    manage_routes,      NULL,
 };

@@ -47,7 +47,7 @@ void metric_model_labels(struct metrics *m, const char *name, uint32_t copy, con
 {
     json_put_format(m->out, "%s%s{model_name=\"", m->prefix, name);
     label_put(m->out, m->view.served->copies[copy].model->id);
-    json_put_format(m->out, "\",engine=\"%u\"%s} ", copy, more);
+    json_put_format(m->out, "\",engine=\"%u\"%s} ", m->view.served->copies[copy].slot, more);
 }
 
 // Returns the path of row i, from 0 to view.route_count; the last row counts unknown paths.

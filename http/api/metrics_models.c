@@ -148,7 +148,8 @@ static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t cop
 {
     struct histogram_sums sums = {0};
     for (uint32_t t = 0; t < m->view.thread_count; t++) {
-        const struct histogram *h = &m->threads[t]->copies[copy].histograms[id];
+        const struct histogram *h =
+            &m->threads[t]->copies[m->view.served->copies[copy].slot].histograms[id];
         for (uint32_t b = 0; b <= HISTOGRAM_BUCKETS_MAX; b++)
             sums.bucket[b] += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
         sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
@@ -199,8 +200,9 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t copy, enum counte
 {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < m->view.thread_count; t++)
-        sum += atomic_load_explicit(&m->threads[t]->copies[copy].finished[finish],
-                                    memory_order_relaxed);
+        sum += atomic_load_explicit(
+            &m->threads[t]->copies[m->view.served->copies[copy].slot].finished[finish],
+            memory_order_relaxed);
     return sum;
 }
 
@@ -251,8 +253,9 @@ static void refused_put(struct metrics *m)
     for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
         uint64_t sum = 0;
         for (uint32_t t = 0; t < m->view.thread_count; t++)
-            sum += atomic_load_explicit(&m->threads[t]->copies[copy].refused_busy,
-                                        memory_order_relaxed);
+            sum += atomic_load_explicit(
+                &m->threads[t]->copies[m->view.served->copies[copy].slot].refused_busy,
+                memory_order_relaxed);
         metric_model_labels(m, "requests_refused_total", copy, "");
         json_put_format(m->out, "%llu\n", (unsigned long long)sum);
     }

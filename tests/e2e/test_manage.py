@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a server gets its models: a configuration file, recommended sampling."""
+"""How a server gets its models: a configuration file, loading and unloading at run time; recommended sampling."""
 
+import contextlib
+import http.client
 import http.server
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 
 import harness
-from harness import MODELS, WEFT, Server
+from harness import MODELS, WEFT, Server, amount, chat, embed, endless_model, expect, text_of
 
 SAMPLING = {"temperature": 0.6, "top_p": 0.9, "top_k": 20, "min_p": 0.05}
 
@@ -100,3 +104,119 @@ def test_chat_starts_from_the_recommended_sampling():
     server.shutdown()
     sent = [{name: body.get(name) for name in SAMPLING} for body in server.bodies]
     assert sent == [SAMPLING, {**SAMPLING, "temperature": 0.1}], sent
+
+
+ADMIN = "admin-key"
+MEGABYTE = 1 << 20
+
+
+def manage(server, what, key=ADMIN, **body):
+    return server.post(f"/v1/models/{what}", body, authorization=f"Bearer {key}")
+
+
+@contextlib.contextmanager
+def managed(*args):
+    server = Server(*args, "--device", "cpu", "--admin-key", ADMIN)
+    try:
+        yield server
+    finally:
+        assert server.stop() == 0, server.output()
+
+
+def resident(server):
+    return int(pathlib.Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@harness.longer
+def test_loading_and_unloading_under_traffic():
+    model, extra, rounds = harness.tiny(), str(MODELS / "weft-demo-embed"), amount(20, 100)
+    with managed(f"tiny={model}") as server:
+        expected, ended, answers = text_of(chat(server, max_tokens=60)), threading.Event(), []
+
+        def stream():
+            while not ended.is_set():
+                answer = chat(server, max_tokens=60, stream=True)
+                answers.append("".join(c["choices"][0]["delta"].get("content") or "" for c in answer.chunks() if c["choices"]))
+        threads = [threading.Thread(target=stream) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        sizes, vectors = [], set()
+        for round_ in range(rounds):
+            loaded = expect(manage(server, "load", model=extra, name="embed"), 200).json
+            assert loaded["id"] == "embed" and loaded["status"] == "loaded" and loaded["kind"] == "embedder", loaded
+            vectors.add(str(expect(embed(server, "hello"), 200).json["data"]))
+            if round_ % 5 == 0:
+                assert [m["id"] for m in models_of(server)] == ["tiny", "embed"]
+                assert server.metric(r'weft_model_info\{.*model_name="embed"') == 1
+            assert expect(manage(server, "unload", model="embed"), 200).json["status"] == "unloaded"
+            expect(embed(server, "hello"), 404, "model_not_found")
+            sizes.append(resident(server))
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert answers and set(answers) == {expected}, (len(answers), set(answers))
+        assert len(vectors) == 1
+        if not harness.sanitized():
+            assert sizes[-1] - sizes[rounds // 2] < 4 * MEGABYTE, [size // MEGABYTE for size in sizes]
+
+
+def test_unloading_waits_for_the_requests_of_the_model():
+    with tempfile.TemporaryDirectory() as folder, managed(f"tiny={harness.tiny()}") as server:
+        endless = str(endless_model(folder))
+        expect(manage(server, "load", model=endless, name="endless"), 200)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        body = {"model": "endless", "messages": harness.user("a"), "max_tokens": 100, "stream": True, "seed": 1}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"authorization": f"Bearer {harness.KEY}",
+                                                                              "content-type": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 200
+        first = response.read(40)
+        done = []
+        thread = threading.Thread(target=lambda: done.append(manage(server, "unload", model="endless")))
+        thread.start()
+        while chat(server, model="endless").status != 404:  # new requests do not find it any more
+            time.sleep(0.01)
+        rest = first + response.read()
+        assert rest.endswith(b"data: [DONE]\n\n") and b'"finish_reason":"length"' in rest, rest[-300:]
+        thread.join()
+        expect(done[0], 200)
+        # a client that leaves does not keep the model
+        expect(manage(server, "load", model=endless, name="endless"), 200)
+        connection.request("POST", "/v1/chat/completions", json.dumps({**body, "max_tokens": 4000}),
+                           {"authorization": f"Bearer {harness.KEY}", "content-type": "application/json"})
+        connection.getresponse().read(40)
+        connection.close()
+        expect(manage(server, "unload", model="endless"), 200)
+        expect(manage(server, "unload", model="tiny"), 200)  # the last one, loaded at startup
+        assert models_of(server) == [] and server.request("GET", "/health").status == 200
+        expect(manage(server, "load", model=str(harness.tiny()), name="tiny"), 200)
+        expect(chat(server, max_tokens=1), 200)
+
+
+def test_what_is_not_loaded():
+    with managed(f"tiny={harness.tiny()}") as server:
+        extra = str(MODELS / "weft-demo-embed")
+        expect(manage(server, "load", key=harness.KEY, model=extra), 403, "admin_key_required")
+        expect(manage(server, "load", key="other", model=extra), 401)
+        body = {"messages": harness.user("a"), "max_tokens": 1}
+        expect(server.post("/v1/chat/completions", body, authorization=f"Bearer {ADMIN}"), 200)
+        for body, status, says in (({"model": extra, "name": "tiny"}, 400, "a model named 'tiny' is served"),
+                                   ({"model": extra, "dtyp": "int8"}, 400, "unknown model option 'dtyp'"),
+                                   ({"model": extra, "dtype": "int3"}, 400, "--dtype must be one of"),
+                                   ({"model": extra, "tensor-parallel-size": 2}, 400, "can only be loaded at startup"),
+                                   ({"model": "/none"}, 404, "there is no folder /none"),
+                                   ({"model": "org/none"}, 404, "HF_HUB_OFFLINE is set"),
+                                   ({"model": 1}, 400, "'model' must be"), ({}, 400, "'model' must be")):
+            answer = expect(manage(server, "load", **body), status)
+            assert says in answer.error["message"], answer.text
+        answer = expect(manage(server, "load", model=str(MODELS / "weft-demo-chat"), **{"kv-cache-memory": "1000T"}), 507,
+                        "insufficient_memory")
+        assert "GiB are free" in answer.error["message"] and "; its plan: weights " in answer.error["message"], answer.text
+        expect(manage(server, "unload", model="none"), 404, "model_not_found")
+        assert [m["id"] for m in models_of(server)] == ["tiny"]
+        expect(chat(server, max_tokens=1), 200)
+    server = Server(f"tiny={harness.tiny()}", "--device", "cpu")
+    try:
+        expect(manage(server, "load", key=harness.KEY, model=extra), 403, "admin_key_required")
+    finally:
+        assert server.stop() == 0

@@ -79,6 +79,7 @@ void fixture_serve(struct fixture *f)
         f->models[m] = models[m];
         f->copies[m] = copies[m];
         f->copies[m].model = &f->models[m];
+        f->copies[m].slot = m;
         f->copies[m].engine = f->engine;
         f->models[m].copies = &f->copies[m];
         f->models[m].copy_count = 1;

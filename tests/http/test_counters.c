@@ -18,8 +18,9 @@ static const struct served_copy copies[ALL_COPIES];
 static const struct served_model served_models[MODELS] = {
     {.id = "a", .facts = &facts, .copies = copies, .copy_count = 1},
     {.id = "b", .facts = &facts, .copies = copies + 1, .copy_count = 2}};
-static const struct served_copy copies[ALL_COPIES] = {
-    {.model = &served_models[0]}, {.model = &served_models[1]}, {.model = &served_models[1]}};
+static const struct served_copy copies[ALL_COPIES] = {{0, .model = &served_models[0]},
+                                                      {1, .model = &served_models[1]},
+                                                      {2, .model = &served_models[1]}};
 static const struct served served = {
     .models = served_models, .count = MODELS, .copies = copies, .copy_count = ALL_COPIES};
 static struct http_thread thread;
@@ -406,11 +407,12 @@ static void test_copies_take_turns_over_all_threads(void **state)
     enum { THREADS = 2, COPIES = 2, ALL = 3 }; // the second model has one copy
     struct served_model own[] = {{.facts = &facts, .copy_count = COPIES},
                                  {.facts = &facts, .copy_count = 1}};
-    struct served_copy all[ALL] = {{.model = &own[0]}, {.model = &own[0]}, {.model = &own[1]}};
+    struct served_copy all[ALL] = {
+        {0, .model = &own[0]}, {1, .model = &own[0]}, {2, .model = &own[1]}};
     struct served both = {.models = own, .count = 2, .copies = all, .copy_count = ALL};
-    struct port *ports[ALL * THREADS];
+    _Atomic(struct port *) ports[ALL * THREADS];
     struct engine *engines[ALL];
-    struct server server = {.thread_count = THREADS, .ports = ports};
+    struct server server = {.thread_count = THREADS, .ports = ports, .slot_count = ALL};
     struct http_thread threads[THREADS] = {{.server = &server}, {.server = &server, .index = 1}};
     own[0].copies = &all[0];
     own[1].copies = &all[COPIES];

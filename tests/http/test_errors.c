@@ -20,6 +20,7 @@ struct expected {
 static const struct expected table[] = {
     {HTTP_MISSING_KEY, 401, 401, "authentication_error", "missing_api_key", "authentication_error"},
     {HTTP_INVALID_KEY, 401, 401, "authentication_error", "invalid_api_key", "authentication_error"},
+    {HTTP_ADMIN_KEY, 403, 403, "permission_error", "admin_key_required", "permission_error"},
     {HTTP_INVALID_JSON, 400, 400, BAD, "invalid_json", BAD},
     {HTTP_MISSING_FIELD, 400, 400, BAD, "missing_required_parameter", BAD},
     {HTTP_INVALID_TYPE, 400, 400, BAD, "invalid_type", BAD},
@@ -41,6 +42,7 @@ static const struct expected table[] = {
     {HTTP_OVERLOADED, 503, 529, "server_error", "overloaded", "overloaded_error"},
     {HTTP_CROWDED, 503, 529, "server_error", "overloaded", "overloaded_error"},
     {HTTP_UNAVAILABLE, 503, 503, "server_error", "unavailable", "api_error"},
+    {HTTP_NO_ROOM, 507, 507, "server_error", "insufficient_memory", "api_error"},
     {HTTP_TIMEOUT, 504, 504, "server_error", "timeout", "timeout_error"},
     {HTTP_INTERNAL, 500, 500, "server_error", "internal_error", "api_error"},
     {HTTP_INTERNAL_SAME, 500, 500, "server_error", "internal_error", "api_error"},

@@ -142,6 +142,8 @@ static void test_failed_copies(void **state)
     struct engine_stats *stats = engine_double_stats(other);
     struct served_copy copies[] = {fixture.copies[1], fixture.copies[1], fixture.copies[0],
                                    fixture.copies[0]};
+    for (uint32_t i = 0; i < 4; i++)
+        copies[i].slot = i;
     struct served_model *model = &fixture.models[0];
     copies[3].engine = other;
     fixture.served.copies = fixture.models[1].copies = copies;

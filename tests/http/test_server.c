@@ -263,7 +263,7 @@ static void test_models(void **state)
     assert_string_equal(json_string_value(json_object_get(first, "created_at")),
                         "2026-09-21T14:13:20Z");
     assert_int_equal(json_integer_value(json_object_get(first, "max_model_len")), 4096);
-    assert_int_equal(json_object_size(first), 16);
+    assert_int_equal(json_object_size(first), 17);
     assert_true(json_is_false(json_object_get(body, "has_more")));
     assert_string_equal(json_string_value(json_object_get(body, "last_id")), "embed");
     json_decref(body);

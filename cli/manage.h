@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads and unloads models while a server runs: a thread that does one job after the other. Other
+// models are served meanwhile.
+#pragma once
+
+#include "cli/served_models.h"
+
+struct manager;
+
+struct manager_args {
+    struct served_models *models;
+    struct loaded *loaded;              // what was loaded at startup; owns the devices
+    const struct model_settings *model; // settings for all models
+    const struct device_settings *device;
+    uint32_t http_threads;
+};
+
+// Starts the thread. All arguments are borrowed until manager_close.
+enum status manager_open(struct manager **out, const struct manager_args *args,
+                         struct error *err) MUST_USE;
+// Ends the thread once its job has ended, at the latest at the deadline (CLOCK_MONOTONIC). Returns
+// false if it still works: then nothing that it uses may be freed. Jobs that wait are refused.
+bool manager_close(struct manager *manager, uint64_t deadline);
+
+// For server_options: queues a job. context: address of the pointer to the manager, which must be
+// open before models are served. h2o threads; does not block.
+void manager_job(void *context, struct manage_job *job);

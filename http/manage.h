@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that an endpoint passes to the owner of the server: loading and unloading models.
+#pragma once
+
+#include "http/exchange.h"
+
+#include <stdatomic.h>
+
+// A job for the owner of the server, such as loading a model. It may take minutes.
+struct manage_job {
+    bool unload;  // true: unload a model; false: load one
+    json_t *body; // the request, owned by the job
+    // set by the owner before manage_done
+    struct json_buffer reply; // body of a good answer
+    enum http_error error;    // of a failure
+    struct text message;      // of a failure; at == NULL: none. Points into `reply`
+    // private
+    _Atomic bool done;
+    _Atomic int users; // exchange and owner; the last one frees the job
+    uint32_t thread;   // index of the h2o thread of the exchange
+};
+// Passes the job to the owner, with a reference; on_managed follows when it is done. Returns false
+// if the server has no owner for such jobs. The handler keeps its own reference.
+bool exchange_manage(struct exchange *x, struct manage_job *job) MUST_USE;
+bool manage_is_done(const struct manage_job *job);
+void manage_unref(struct manage_job *job); // any thread
