@@ -43,7 +43,7 @@ struct option_row {
     enum option_kind kind;
     size_t offset;          // offset of the field in the struct that the table fills
     double low, high;       // allowed range of numbers
-    const char *choices[6]; // OPTION_CHOICE, OPTION_DEVICES: NULL-terminated
+    const char *choices[8]; // OPTION_CHOICE, OPTION_DEVICES: NULL-terminated
     const char *fallback;   // text of the default for the help; or "required"
     const char *help;       // help line, with the unit
 };
