@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens per second of chat requests with tools, with and without the grammar of optional calls (the option
-tool-call-grammar), in interleaved pairs on two servers with the same model and prompts.
+"""Tokens per second and processor time of chat requests with tools, with and without the grammar of optional calls
+(the option tool-call-grammar), in interleaved pairs on two servers with the same model and prompts.
 
     bench/tool_grammar.py [pairs [streams [tokens [model]]]]
 
@@ -40,24 +40,35 @@ def ask(port, number, tokens):
 
 
 def metric(port, name):
-    return sum(float(value) for value in re.findall(rf"^weft_{name}(?:{{.*}})? (\S+)$", request(port, "GET", "/metrics"),
-                                                    re.M))
+    text = request(port, "GET", "/metrics")
+    return sum(float(value) for value in re.findall(rf"^(?:weft_)?{name}(?:{{.*}})? (\S+)$", text, re.M))
 
 
 def run(port, streams, tokens):
-    """Tokens per second of this many requests at a time, and their texts."""
+    """Tokens per second of this many requests at a time, the server's processor time in microseconds per token, and
+    the texts."""
     with concurrent.futures.ThreadPoolExecutor(streams) as pool:
-        begun = time.monotonic()
+        begun, used = time.monotonic(), metric(port, "process_cpu_seconds_total")
         answers = list(pool.map(lambda number: ask(port, number, tokens), range(streams)))
-        seconds = time.monotonic() - begun
+        seconds, used = time.monotonic() - begun, metric(port, "process_cpu_seconds_total") - used
     assert not any(a["choices"][0]["message"].get("tool_calls") for a in answers)
-    return (sum(a["usage"]["completion_tokens"] for a in answers) / seconds,
-            [a["choices"][0]["message"]["content"] for a in answers])
+    count = sum(a["usage"]["completion_tokens"] for a in answers)
+    return count / seconds, 1e6 * used / count, [a["choices"][0]["message"]["content"] for a in answers]
 
 
 def processor():
     names = re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     return f"{names[0] if names else 'unknown'}, {len(names)} threads"
+
+
+def show(what, digits, on, off):
+    """Both series in the order of the runs, and the ratio of each pair."""
+    for name, values in (("on", on), ("off", off)):
+        print(f"{name + ':':4} {statistics.median(values):.{digits}f} {what} (median), "
+              f"{[round(v, digits) for v in values]}")
+    ratios = [a / b for a, b in zip(on, off)]
+    print(f"on / off: {statistics.median(on) / statistics.median(off):.4f} of medians, "
+          f"{statistics.median(ratios):.4f} median of pairs, {[round(r, 3) for r in ratios]}")
 
 
 def main():
@@ -66,19 +77,17 @@ def main():
     model = f"{sys.argv[4] if len(sys.argv) > 4 else serving.DEMO},chat-template={TEMPLATE}"
     with serving.started(model + ",tool-call-grammar=on") as on, \
             serving.started(model + ",tool-call-grammar=off") as off:
-        same = run(on, streams, tokens)[1] == run(off, streams, tokens)[1]  # warms both
-        rates = {on: [], off: []}
+        same = run(on, streams, tokens)[2] == run(off, streams, tokens)[2]  # warms both
+        runs = {on: [], off: []}
         for pair in range(pairs):
             for port in (on, off) if pair % 2 == 0 else (off, on):
-                rates[port].append(run(port, streams, tokens)[0])
+                runs[port].append(run(port, streams, tokens))
         assert metric(on, "grammars_compiled_total") == 1 and metric(off, "grammars_compiled_total") == 0
         masked = metric(on, "mask_rows_total") / metric(on, "rows_total")
-    ratios = [a / b for a, b in zip(rates[on], rates[off])]
     print(f"processor: {processor()}")
     print(f"{pairs} pairs, {streams} streams, {tokens} tokens each; equal answers: {same}")
-    print(f"on:  {statistics.median(rates[on]):.0f} tokens/s (median), {[round(r) for r in rates[on]]}")
-    print(f"off: {statistics.median(rates[off]):.0f} tokens/s (median), {[round(r) for r in rates[off]]}")
-    print(f"on / off: {statistics.median(ratios):.4f} (median), {[round(r, 3) for r in ratios]}")
+    show("tokens/s", 0, [r[0] for r in runs[on]], [r[0] for r in runs[off]])
+    show("us of processor time per token", 1, [r[1] for r in runs[on]], [r[1] for r in runs[off]])
     print(f"rows with a mask: {100 * masked:.2f} %")
 
 

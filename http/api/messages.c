@@ -224,7 +224,8 @@ static void messages_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     // A grammar keeps the arguments valid, so a stream need not defer these calls (docs/adr/0032).
-    g->options.defer_calls = !g->stream || g->structured.source.kind != GRAMMAR_KIND_CALLS;
+    bool whole = g->structured.source.kind == GRAMMAR_KIND_CALLS && !g->structured.optional;
+    g->options.defer_calls = !g->stream || !whole;
     g->options.streamed_tools = g->stream ? g->tools.streamed : NULL;
     generation_submit(g, generation_begin(g, "msg_"));
 }

@@ -549,6 +549,32 @@ TEST(test_where_optional_calls_begin)
     fake_begin(MODEL_GENERATOR);
 }
 
+// A stream of Messages sends optional calls when they have ended, because their grammar may be
+// given up inside of one; forced calls are sent while they are written.
+TEST(test_streams_of_messages_defer_optional_calls)
+{
+    static const char *const choices[] = {"", "\"tool_choice\":{\"type\":\"any\"},"};
+    char body[2048];
+    for (int forced = 0; forced < 2; forced++) {
+        snprintf(body, sizeof body,
+                 "{" HI ",\"max_tokens\":50,\"stream\":true,%s\"tools\":[{\"name\":\"f\","
+                 "\"input_schema\":" CITY "}]}",
+                 choices[forced]);
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect("hermes", "think");
+        fake_watch();
+        fake_request("/v1/messages", body);
+        assert_int_equal(fake.submits, 1);
+        fake_text("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"city\":\"Os");
+        fake_ready();
+        if ((strstr(fake.sent, "\"type\":\"tool_use\"") != NULL) != forced)
+            fail_msg("forced %d: %s", forced, fake.sent);
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
 // Without memory for the grammar, or with a set of tools that no grammar can express, the request
 // is served without it; one whose calls are forced is not.
 TEST(test_optional_calls_refuse_no_request)
