@@ -79,7 +79,7 @@ static bool masks_open(struct masks *m, const struct step_shape *shape)
     if (!bench_device_open(&m->b, &args))
         return false;
     struct model_options options = bench_options(-1, WINDOW, 2 * m->rows, 2048);
-    bench_model_open(&m->b, shape, &options, (uint64_t)2 * m->rows * WINDOW);
+    bench_model_open(&m->b, shape, NULL, &options, (uint64_t)2 * m->rows * WINDOW);
     vocabulary_open(m, shape->vocab);
     grammar_open(m);
     struct engine_options engine = {.port_count = 1,

@@ -36,7 +36,7 @@ static void side_open(struct bench *b, uint32_t threads, uint32_t ranks, int dty
     }
     options.share.tp_size = ranks;
     options.devices = ranks > 1 ? b->ranks : NULL;
-    bench_model_open(b, shape_find("qwen2.5-0.5b"), &options, CONTEXT * ROWS_MAX);
+    bench_model_open(b, shape_find("qwen2.5-0.5b"), NULL, &options, CONTEXT * ROWS_MAX);
 }
 
 struct times {

@@ -3,11 +3,12 @@
 // decode at batch 1, 16 and 32 (aim: at most 1.35 times the products), prefill of 512 tokens (at
 // most 1.5 times). The products alone are the same model with every other op switched off, so both
 // sides read the same weights. Medians of interleaved runs. With --shape, the cases of step_cases.c
-// instead, compared with the floor at the given rates.
+// instead, compared with the floor at the given rates. With --model, a model of this folder or GGUF
+// file instead of the dummy: decode at batch 1, 8 and 16, and a shorter prefill.
 //
 // Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
 //        [--library FILE] [--no-exact] [--no-overlap-kernels]
-//        [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large] [--copy GB/s] [--math TFLOP/s]
+//        [--model PATH] [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large] [--copy GB/s] [--math TFLOP/s]
 #include "bench/step_bench.h"
 
 #include <stdio.h>
@@ -58,7 +59,11 @@ static void products_open(struct bench *b, const struct step_args *args)
 #undef FIELD
     b->products.gemm = b->all_ops->gemm;
     struct model_options options = bench_options(args->dtype, CONTEXT, ROWS_MAX, PREFILL);
-    bench_model_open(b, shape_find("qwen2.5-0.5b"), &options, CONTEXT * ROWS_MAX);
+    options.load_dummy = !args->model;
+    double start = now_ms();
+    bench_model_open(b, args->model ? NULL : shape_find("qwen2.5-0.5b"), args->model, &options,
+                     CONTEXT * ROWS_MAX);
+    printf("loaded in %.2f s\n", (now_ms() - start) / 1e3);
 }
 
 static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_len, bool decode)
@@ -79,7 +84,7 @@ static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_l
         row,          q_len,      kv_len,        decode ? BATCH_TOKEN_FED : batch->token_count,
         STEP_NO_TYPE, WANT_TOKEN, BATCH_NO_MASK, 0};
     for (uint32_t i = 0; i < q_len && !decode; i++)
-        batch_tokens(batch)[batch->token_count++] = (int32_t)((i * 7919 + row) % 150000);
+        batch_tokens(batch)[batch->token_count++] = (int32_t)((i * 7919 + row) % f->vocab);
     batch->decode_count += decode;
     batch->computed_count += q_len;
 }
@@ -151,16 +156,18 @@ static void decode_bench(struct bench *b, uint32_t rows)
     shares_print(b);
 }
 
-static void prefill_bench(struct bench *b)
+static void prefill_bench(struct bench *b, uint32_t tokens, uint32_t steps)
 {
     double whole[STEPS], products[STEPS];
-    for (uint32_t i = 0; i < 2 * STEPS; i++) {
+    for (uint32_t i = 0; i < 2 * steps; i++) {
         batch_clear(b->batch, b->step++);
-        row_add(b, 0, PREFILL, PREFILL, false);
+        row_add(b, 0, tokens, tokens, false);
         b->api.ops = i % 2 ? &b->products : b->all_ops;
         *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
     }
-    step_report("prefill 512", PREFILL, whole, products, STEPS);
+    char what[32];
+    snprintf(what, sizeof what, "prefill %u", tokens);
+    step_report(what, tokens, whole, products, steps);
     shares_print(b);
 }
 
@@ -169,12 +176,17 @@ static void products_bench(struct bench *b, const struct step_args *args)
     products_open(b, args);
     struct device_facts facts;
     b->api.facts(b->device, &facts);
-    printf("%s, %s, dummy Qwen2.5-0.5B\n%-12s %11s %11s\n", facts.name,
-           dtype_name(model_facts(b->model)->dtype), "", "step", "products");
+    const struct model_facts *f = model_facts(b->model);
+    printf("%s, %s, %s\n%-12s %11s %11s\n", facts.name,
+           f->formats[0] != '\0' ? f->formats : dtype_name(f->dtype),
+           args->model ? args->model : "dummy Qwen2.5-0.5B", "", "step", "products");
     decode_bench(b, 1);
+    if (args->model)
+        decode_bench(b, 8);
     decode_bench(b, 16);
-    decode_bench(b, 32);
-    prefill_bench(b);
+    if (!args->model)
+        decode_bench(b, 32);
+    prefill_bench(b, args->model ? PREFILL / 4 : PREFILL, args->model ? 2 : STEPS);
 }
 
 static void word_read(struct step_args *args, const char *word)
@@ -212,6 +224,8 @@ static bool args_read(struct step_args *args, int argc, char **argv)
             args->library = value;
         else if (strcmp(name, "--shape") == 0)
             args->shape = value;
+        else if (strcmp(name, "--model") == 0)
+            args->model = value;
         else if (strcmp(name, "--copy") == 0)
             args->copy_rate = strtod(value, NULL) * 1e9;
         else if (strcmp(name, "--math") == 0)

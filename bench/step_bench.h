@@ -9,7 +9,8 @@
 struct step_args {
     // library: NULL is the default path of the device; shape: NULL is the mode of products only
     const char *device, *library, *shape;
-    int dtype; // enum dtype, or -1: bfloat16
+    const char *model; // products only: a folder or GGUF file; NULL: a dummy model
+    int dtype;         // enum dtype, or -1: bfloat16
     uint32_t threads;
     bool exact, serial;
     double copy_rate, math_rate; // bytes, operations per second for the floor; 0: unknown
@@ -53,8 +54,9 @@ bool bench_device_open(struct bench *b, const struct step_args *args);
 // Returns the options of a dummy model with this window and this many sequences and tokens per
 // step.
 struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, uint32_t tokens);
-// kv_tokens: tokens of KV blocks to allocate (not for encoders).
-void bench_model_open(struct bench *b, const struct step_shape *shape,
+// shape: of a dummy model, or NULL to open the model at `folder`. kv_tokens: tokens of KV blocks to
+// allocate (not for encoders).
+void bench_model_open(struct bench *b, const struct step_shape *shape, const char *folder,
                       const struct model_options *options, uint64_t kv_tokens);
 void bench_close(struct bench *b);
 void decodes_admit(struct bench *b, const struct step_case *c); // makes decode rows resident

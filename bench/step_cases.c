@@ -125,15 +125,18 @@ struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, ui
                                   .no_id = -1};
 }
 
-void bench_model_open(struct bench *b, const struct step_shape *shape,
+void bench_model_open(struct bench *b, const struct step_shape *shape, const char *folder,
                       const struct model_options *options, uint64_t kv_tokens)
 {
-    char folder[] = "/tmp/weft-bench-XXXXXX";
+    char dummy[] = "/tmp/weft-bench-XXXXXX";
     char path[64];
     struct error err;
-    check(mkdtemp(folder), "no folder %s", folder);
-    snprintf(path, sizeof path, "%s/config.json", folder);
-    config_write(path, shape);
+    if (shape) {
+        check(mkdtemp(dummy), "no folder %s", dummy);
+        snprintf(path, sizeof path, "%s/config.json", dummy);
+        config_write(path, shape);
+        folder = dummy;
+    }
     struct device *device = options->devices ? options->devices[0] : b->device;
     must(model_plan_open(&b->plan, folder, &b->api, device, options, &err), &err);
     const struct model_facts *f = &b->plan->facts;
@@ -142,8 +145,10 @@ void bench_model_open(struct bench *b, const struct step_shape *shape,
         kv = (kv_tokens + f->block_tokens - 1) / f->block_tokens * f->block_bytes;
     kv = kv > b->plan->kv_bytes_min ? kv : b->plan->kv_bytes_min;
     must(model_open(&b->model, b->plan, kv, NULL, NULL, &err), &err);
-    unlink(path);
-    rmdir(folder);
+    if (shape) {
+        unlink(path);
+        rmdir(dummy);
+    }
     b->batch = heap_alloc(batch_bytes(&model_facts(b->model)->limits));
     batch_init(b->batch, &model_facts(b->model)->limits);
 }
@@ -380,7 +385,7 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
                       256 / shape->fewer_rows, shape->tokens_max);
     options.block_size = BLOCK;
     double start = now_ms();
-    bench_model_open(b, shape, &options, (uint64_t)blocks * BLOCK);
+    bench_model_open(b, shape, NULL, &options, (uint64_t)blocks * BLOCK);
     struct device_facts facts;
     b->api.facts(b->device, &facts);
     printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"serial\":%s,"
