@@ -5,7 +5,11 @@ the prompts of 20 chats token by token, and the greedy tokens in float32 up to t
 transformers' two largest logits differ by less than 0.001. If llama.cpp's llama-server is given, its greedy
 text for the same chats is compared as well.
 
-    tools/gguf_diff.py FILE.gguf --program build/release/bin/weft [--llama-server PATH]
+    tools/gguf_diff.py FILE.gguf --program build/release/bin/weft [--llama-server PATH] [--dtype D]
+
+With another --dtype than float32 (auto: the file's own formats) greedy tokens may differ; then it prints how
+many agree before the first difference of a chat, and by how much transformers prefers its own token there,
+in logits, which may be at most 0.5.
 
 Needs torch, transformers, accelerate and gguf. transformers drops two parts of this file, which this program
 restores: the tied head, and the Digits pre-tokenizer that the name smollm stands for.
@@ -29,7 +33,7 @@ What does HTTP mean?|Write a Python function that adds 2 numbers.|Tell me a joke
 What is the largest ocean?|Describe a cat.|Give two synonyms of happy.|What happened in 1969?
 Who wrote "Faust"?  And when?|Count from 10 to 1.|caf\u00e9, na\u00efve, \u6771\u4eac: which is a city?|Say "ok"
 """.replace("\n", "|").strip("|").split("|")
-TOKENS, GAP = 48, 0.001
+TOKENS, GAP, ROUNDED_GAP = 48, 0.001, 0.5
 
 
 def messages(text):
@@ -58,6 +62,16 @@ class Reference:
         return self.tokenizer.backend_tokenizer.encode(rendered, add_special_tokens=False).ids
 
     @torch.no_grad()
+    def preferred(self, prompt, tokens):
+        """Returns how many of the tokens are greedy choices, and how far the first other one is below."""
+        logits = self.model(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1:-1]
+        for at, token in enumerate(tokens):
+            gap = (logits[at].max() - logits[at][token]).item()
+            if gap > 0:
+                return at, gap
+        return len(tokens), 0.0
+
+    @torch.no_grad()
     def greedy(self, prompt):
         """Returns the tokens up to the first near-tie of the logits, and whether there was one."""
         drawn, past, ids = [], None, torch.tensor([prompt])
@@ -73,8 +87,8 @@ class Reference:
         return drawn, False
 
 
-def weft_answer(program, path, text):
-    out = subprocess.run([program, "generate", path, "--dtype", "float32", "--max-model-len", "512",
+def weft_answer(program, path, text, dtype):
+    out = subprocess.run([program, "generate", path, "--dtype", dtype, "--max-model-len", "512",
                           "--max-num-seqs", "1", "--prompt", text, "--max-tokens", str(TOKENS),
                           "--temperature", "0", "--json", "--log-level", "error"],
                          capture_output=True, text=True, check=False)
@@ -108,17 +122,34 @@ class LlamaServer:
         self.process.wait()
 
 
+def rounded(reference, args):
+    """Compares greedy tokens of a dtype that rounds. Returns true if each first difference is a close one."""
+    agreed = drawn = equal = 0
+    gaps = []
+    for text in CHATS:
+        got = weft_answer(args.program, args.file, text, args.dtype)["token_ids"]
+        count, gap = reference.preferred(reference.prompt(text), got)
+        agreed, drawn, equal = agreed + count, drawn + len(got), equal + (count == len(got))
+        gaps += [gap] if count < len(got) else []
+    print(f"{args.dtype}: {equal} of {len(CHATS)} chats equal, {agreed} of {drawn} tokens before the first "
+          f"difference; gaps there, in logits: {sorted(round(gap, 2) for gap in gaps)}")
+    return max(gaps, default=0) <= ROUNDED_GAP
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     parser.add_argument("--program", default="build/release/bin/weft")
     parser.add_argument("--llama-server")
+    parser.add_argument("--dtype", default="float32")
     args = parser.parse_args()
     reference = Reference(args.file)
+    if args.dtype != "float32":
+        sys.exit(not rounded(reference, args))
     llama = LlamaServer(args.llama_server, args.file) if args.llama_server else None
     wrong = compared = close = same_text = 0
     for text in CHATS:
-        got = weft_answer(args.program, args.file, text)
+        got = weft_answer(args.program, args.file, text, "float32")
         prompt = reference.prompt(text)
         want, stopped = reference.greedy(prompt)
         good = got["prompt_token_ids"] == prompt and got["token_ids"][:len(want)] == want
