@@ -56,6 +56,9 @@ class Commands(unittest.TestCase):
         self.assertEqual(len(json.loads(weft("embed", embed, feed=b"a b").stdout)), 32)
         shown = weft("inspect", chat).stdout.decode()
         self.assertTrue(shown.startswith("my chat: LlamaForCausalLM, generator, "), shown)
+        self.assertIn(" in Q4_1, Q5_1, 64 tokens at most", shown)
+        self.assertRegex(shown, r"(?m)^  attention +[0-9.]+ MiB bfloat16, Q4_1$")
+        shown = weft("inspect", chat, "--dtype", "bfloat16").stdout.decode()
         self.assertIn(" in bfloat16, 64 tokens at most", shown)
         self.fails(1, "cut.gguf: byte 8: the number of tensors needs 8 bytes", "inspect", self.cut(chat, 12))
 
