@@ -100,6 +100,9 @@ static const struct {
     {MODEL_GENERATOR, "/v1/completions",
      "\"prompt\":\"a\",\"response_format\":{\"type\":\"text\"},\"structured_outputs\":{},"
      "\"stream_options\":{}"},
+    {MODEL_GENERATOR, "/infill",
+     "\"input_prefix\":\"a\",\"input_suffix\":\"b\",\"input_extra\":[{\"text\":\"c\"}],"
+     "\"stream_options\":{}"},
     {MODEL_GENERATOR, "/v1/responses",
      "\"input\":\"a\",\"reasoning\":{},\"text\":{},\"structured_outputs\":{}" OBJECTS},
     {MODEL_GENERATOR, "/v1/messages",
@@ -122,6 +125,7 @@ static void ask(size_t i)
     fake_begin(requests[i].kind);
     fake_dialect("hermes", "think");
     fake_chat.thinks = true;
+    fake_infill(true, true);
     snprintf(body, sizeof body, "{\"model\":\"m\",%s}", requests[i].body);
     fake_request(requests[i].path, body);
     if (fake.submits != 1 && fake.status != 200)
