@@ -12,7 +12,7 @@ import harness
 from harness import KEY, MODELS, embed, start
 from test_load import resident
 
-CONNECTIONS, BODY = harness.amount(150, 500), 30 << 20
+CONNECTIONS, BODY = harness.amount(100, 500), 30 << 20
 BUDGET = 128 << 20
 SLACK = 64 << 20  # what one turn of the loop reads beyond it, and the program's own
 
