@@ -61,8 +61,8 @@ const char *code_source_check(const struct weight *weight, uint32_t first_row,
     const struct weight_format_facts *f = weight_format_facts(part.format);
     if (first_row + source->rows > part.first + part.rows)
         return "the source does not lie in one part of the weight";
-    if (source->format == WEIGHT_FLOATS && part.format != WEIGHT_Q4_0 && part.format != WEIGHT_Q8_0)
-        return "floats are rounded to Q4_0 and Q8_0 only";
+    if (source->format == WEIGHT_FLOATS && part.format != WEIGHT_Q4_1 && part.format != WEIGHT_Q8_0)
+        return "floats are rounded to Q4_1 and Q8_0 only";
     if (source->format == WEIGHT_FLOATS)
         return NULL;
     if (source->format != part.format)
@@ -263,68 +263,91 @@ static void panel_write(char *panel, enum weight_format format, uint32_t k,
                             all - b < each ? all - b : each);
 }
 
-// Returns the squared error of a block of Q4_0 with a scale, and its codes, without the zero.
-static float block_error(int code[CODE_GROUP], const float x[CODE_GROUP], float scale)
+// Scale, minimum and codes of a block of Q4_1, and the squared error compared with the floats.
+struct q4_fit {
+    float scale, least, error;
+    float code[CODE_GROUP];
+};
+
+// Rounds scale and minimum to f16, then chooses the codes.
+static void q4_codes(struct q4_fit *fit, const float x[CODE_GROUP])
 {
-    float inverse = scale != 0 ? 1.0f / scale : 0, error = 0;
+    fit->scale = f16_to_f32(f32_to_f16(fit->scale));
+    fit->least = f16_to_f32(f32_to_f16(fit->least));
+    float inverse = fit->scale != 0 ? 1.0f / fit->scale : 0;
+    fit->error = 0;
     for (uint32_t i = 0; i < CODE_GROUP; i++) {
-        float q = rintf(x[i] * inverse);
-        q = q < -8 ? -8 : q > 7 ? 7 : q;
-        code[i] = (int)q;
-        error += (x[i] - q * scale) * (x[i] - q * scale);
+        float moved = (x[i] - fit->least) * inverse + 12582912.0f; // rounds to an integer
+        float q = moved - 12582912.0f;
+        fit->code[i] = q < 0 ? 0 : q > 15 ? 15 : q;
     }
-    return error;
+    for (uint32_t i = 0; i < CODE_GROUP; i++) {
+        float d = fit->code[i] * fit->scale + fit->least - x[i];
+        fit->error += d * d;
+    }
 }
 
-// Chooses the f16 scale of a Q4_0 block: of 13 scales near max |x| / 8 with the sign that gives the
-// largest element the code -8, and the scale of least squares for the codes of each, the one with
-// the least error.
-static float q4_scale(int code[CODE_GROUP], const float x[CODE_GROUP], float top)
+// Chooses scale and minimum of least squares for the codes.
+static void q4_regress(struct q4_fit *fit, const float x[CODE_GROUP])
 {
-    float best = f16_to_f32(f32_to_f16(top / -8.0f));
-    float least = block_error(code, x, best);
-    int tried[CODE_GROUP];
-    for (int step = -6; step <= 6; step++) {
-        float scale = f16_to_f32(f32_to_f16(top / (-8.0f + 0.25f * (float)step)));
-        for (int pass = 0; pass < 2; pass++) {
-            float error = block_error(tried, x, scale), product = 0, square = 0;
-            if (error < least) {
-                least = error;
-                best = scale;
-                memcpy(code, tried, sizeof tried);
-            }
-            for (uint32_t i = 0; i < CODE_GROUP; i++) {
-                product += x[i] * (float)tried[i];
-                square += (float)(tried[i] * tried[i]);
-            }
-            if (square > 0)
-                scale = f16_to_f32(f32_to_f16(product / square));
-        }
+    float codes = 0, squares = 0, sum = 0, products = 0, n = CODE_GROUP;
+    for (uint32_t i = 0; i < CODE_GROUP; i++) {
+        codes += fit->code[i];
+        squares += fit->code[i] * fit->code[i];
+        sum += x[i];
+        products += x[i] * fit->code[i];
+    }
+    float spread = squares - codes * codes / n;
+    if (spread <= 0)
+        return;
+    fit->scale = (products - codes * sum / n) / spread;
+    fit->least = (sum - fit->scale * codes) / n;
+}
+
+// Returns the best of five ranges, from the block's minimum and maximum to 20 % less, each also
+// with the scale and minimum of least squares for its codes.
+static struct q4_fit q4_search(const float x[CODE_GROUP])
+{
+    float low = x[0], high = x[0];
+    for (uint32_t i = 1; i < CODE_GROUP; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    struct q4_fit best = {.error = INFINITY}, fit;
+    for (int step = 0; step < 5; step++) {
+        float cut = (high - low) * 0.025f * (float)step;
+        fit.scale = (high - low - 2 * cut) / 15;
+        fit.least = low + cut;
+        q4_codes(&fit, x);
+        best = fit.error < best.error || step == 0 ? fit : best;
+        q4_regress(&fit, x);
+        q4_codes(&fit, x);
+        best = fit.error < best.error ? fit : best;
     }
     return best;
 }
 
 void code_block_make(uint8_t *block, enum weight_format format, const float x[CODE_GROUP])
 {
-    int code[CODE_GROUP] = {0};
     float top = 0, poison = 0;
     for (uint32_t i = 0; i < CODE_GROUP; i++) {
-        top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
-        poison += x[i] * 0;
+        top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+        poison += x[i] * 0; // a NaN or an infinity spoils its block
     }
-    float scale = f16_to_f32(f32_to_f16(fabsf(top) / 127.0f));
-    float inverse = scale > 0 ? 1.0f / scale : 0;
-    if (format == WEIGHT_Q4_0)
-        scale = q4_scale(code, x, top);
-    uint16_t bits = f32_to_f16(scale + poison); // a NaN or an infinity spoils its block
+    if (format == WEIGHT_Q4_1) {
+        struct q4_fit fit = q4_search(x);
+        uint16_t bits[2] = {f32_to_f16(fit.scale + poison), f32_to_f16(fit.least)};
+        memcpy(block, bits, sizeof bits);
+        for (uint32_t i = 0; i < 16; i++)
+            block[4 + i] = (uint8_t)((uint32_t)fit.code[i] | (uint32_t)fit.code[i + 16] << 4);
+        return;
+    }
+    uint16_t bits = f32_to_f16(top / 127.0f + poison);
+    float scale = f16_to_f32(bits), inverse = scale > 0 ? 1.0f / scale : 0;
     memcpy(block, &bits, sizeof bits);
     for (uint32_t i = 0; i < CODE_GROUP; i++) {
-        if (format == WEIGHT_Q8_0) {
-            float q = rintf(x[i] * inverse);
-            block[2 + i] = (uint8_t)(int8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
-        } else if (i < 16) {
-            block[2 + i] = (uint8_t)((code[i] + 8) | (code[i + 16] + 8) << 4);
-        }
+        float q = rintf(x[i] * inverse);
+        block[2 + i] = (uint8_t)(int8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
     }
 }
 

@@ -99,7 +99,7 @@ uint32_t code_row_lane(const struct weight *, uint32_t row);
 // are rounded to the part's format, which is not nested.
 void code_rows_put(const struct device *, struct weight *, uint32_t row,
                    const struct weight_source *, uint32_t first, uint32_t end);
-// Rounds 32 floats to a block of Q4_0 or Q8_0 (decision 0054).
+// Rounds 32 floats to a block of Q4_1 or Q8_0 (decision 0054).
 void code_block_make(uint8_t *block, enum weight_format, const float x[CODE_GROUP]);
 // Reads a row of the weight as floats: out[k].
 void code_row_read(float *out, const struct weight *, uint32_t row);

@@ -157,7 +157,7 @@ static void int4_choose(struct weight_entry *entry)
         (entry->index < MODEL_WEIGHT_COUNT && !head))
         return;
     shape->part_count = 1;
-    shape->parts[0] = (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_0, shape->n};
+    shape->parts[0] = (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_1, shape->n};
 }
 
 // Holds an entry in the formats of its tensors if all of them are quantised. Neighbouring tensors

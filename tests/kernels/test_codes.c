@@ -146,14 +146,14 @@ static double block_error(const uint8_t *block, enum weight_format format, const
     double error = 0;
     block_group_read(&g, format, block, 0);
     for (int i = 0; i < 32; i++) {
-        double d = (double)x[i] - g.code[i] * (double)g.scale;
+        double d = (double)x[i] - g.code[i] * (double)g.scale - (double)g.least;
         error += d * d;
     }
     return error;
 }
 
-// Floats become blocks: no scale max / 8 is better, 8 bits keep 1 / 254 of the largest element,
-// zeros stay zeros, and a NaN spoils its block.
+// Floats become blocks: the range from minimum to maximum is no better, 8 bits keep 1 / 254 of the
+// largest element, zeros stay zeros, and a NaN spoils its block.
 static void test_floats(void **state)
 {
     (void)state;
@@ -163,29 +163,34 @@ static void test_floats(void **state)
         trial_begin(&t, 5000 + i);
         float *x = trial_floats(&t, 32, DTYPE_F32, i % 3 ? 0.02f : 30);
         x[i % 32] *= i % 5 == 0 ? 10 : 1;
-        float top = 0;
-        for (int k = 0; k < 32; k++)
-            top = fabsf(x[k]) > fabsf(top) ? x[k] : top;
-        uint8_t block[34], plain[18];
-        uint16_t scale = f32_to_f16(top / -8);
-        memcpy(plain, &scale, 2);
-        for (int k = 0; k < 32; k++) {
-            float q = fminf(fmaxf(rintf(x[k] / f16_to_f32(scale)), -8), 7) + 8;
-            plain[2 + k % 16] = (uint8_t)(k < 16 ? (int)q : plain[2 + k % 16] | (int)q << 4);
+        float low = x[0], high = x[0];
+        for (int k = 1; k < 32; k++) {
+            low = fminf(low, x[k]);
+            high = fmaxf(high, x[k]);
         }
-        code_block_make(block, WEIGHT_Q4_0, x);
-        assert_true(block_error(block, WEIGHT_Q4_0, x) <= block_error(plain, WEIGHT_Q4_0, x));
+        uint8_t block[34], plain[20];
+        uint16_t scales[2] = {f32_to_f16((high - low) / 15), f32_to_f16(low)};
+        memcpy(plain, scales, sizeof scales);
+        for (int k = 0; k < 32; k++) {
+            float q = rintf((x[k] - f16_to_f32(scales[1])) / f16_to_f32(scales[0]));
+            q = fminf(fmaxf(q, 0), 15);
+            plain[4 + k % 16] = (uint8_t)(k < 16 ? (int)q : plain[4 + k % 16] | (int)q << 4);
+        }
+        code_block_make(block, WEIGHT_Q4_1, x);
+        double error = block_error(block, WEIGHT_Q4_1, x);
+        assert_true(error <= 1.0001 * block_error(plain, WEIGHT_Q4_1, x));
+        float top = fmaxf(fabsf(low), fabsf(high));
         code_block_make(block, WEIGHT_Q8_0, x);
-        double bound = 0.51 * (double)fabsf(top) / 127;
+        double bound = 0.51 * (double)top / 127;
         assert_true(block_error(block, WEIGHT_Q8_0, x) <= 32 * bound * bound);
     }
     float zeros[32] = {0};
     uint8_t block[34];
-    code_block_make(block, WEIGHT_Q4_0, zeros);
-    assert_true(block_error(block, WEIGHT_Q4_0, zeros) == 0);
+    code_block_make(block, WEIGHT_Q4_1, zeros);
+    assert_true(block_error(block, WEIGHT_Q4_1, zeros) == 0);
     zeros[3] = NAN;
-    code_block_make(block, WEIGHT_Q4_0, zeros);
-    assert_true(isnan(block_error(block, WEIGHT_Q4_0, zeros)));
+    code_block_make(block, WEIGHT_Q4_1, zeros);
+    assert_true(isnan(block_error(block, WEIGHT_Q4_1, zeros)));
     trial_close(&t);
 }
 
@@ -197,7 +202,7 @@ static void test_floats_packed(void **state)
     struct trial t;
     assert_true(trial_open_cpu(&t, CPU_PLAIN, 2));
     for (int i = 0; i < 2; i++) {
-        enum weight_format format = i == 0 ? WEIGHT_Q4_0 : WEIGHT_Q8_0;
+        enum weight_format format = i == 0 ? WEIGHT_Q4_1 : WEIGHT_Q8_0;
         uint32_t bytes = weight_format_facts(format)->bytes;
         trial_begin(&t, 6000);
         struct weight_shape shape = {
