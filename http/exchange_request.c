@@ -125,6 +125,17 @@ static void on_request_news(void *context, void *owner, struct request *request)
         exchange_run(x, x->route->on_ready);
 }
 
+void exchange_requests_pages_return(struct http_thread *thread)
+{
+    const struct server *server = thread->server;
+    bool served = atomic_load_explicit(&server->served, memory_order_acquire);
+    for (uint32_t i = 0; served && i < server->slot_count; i++) {
+        struct port *port = port_of(thread, i);
+        if (port)
+            port_pages_return(port);
+    }
+}
+
 void exchange_requests_drain(struct http_thread *thread)
 {
     const struct server *server = thread->server;

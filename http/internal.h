@@ -43,9 +43,10 @@ void exchange_served_unref(struct exchange *x);
 void exchange_decide(struct exchange *x, const struct served_model *model);
 
 // exchange_request.c: detaches and cancels the engine request of x; reads the events of all engine
-// requests of the thread.
+// requests of the thread; returns pages that they no longer use to the system (each second).
 void exchange_request_orphan(struct exchange *x);
 void exchange_requests_drain(struct http_thread *thread);
+void exchange_requests_pages_return(struct http_thread *thread);
 
 // manage.c: answers the exchanges whose jobs of exchange_manage are done.
 void manage_handle_done(struct http_thread *thread);

@@ -204,6 +204,7 @@ void watch_second(struct http_thread *thread, uint64_t now)
         pause_leave_out(thread, pause_ns, now);
     if (loop_is_full(thread->server))
         quiet_close(thread, now);
+    exchange_requests_pages_return(thread);
     loop_retry(thread);
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {

@@ -321,6 +321,13 @@ void port_free(struct port *port, struct request *request)
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);
 }
 
+void port_pages_return(struct port *port)
+{
+    enum { KEPT_BYTES = 1 << 20, PIECE_BYTES = 64 << 20 }; // 64 MiB take some milliseconds
+    store_pages_return(&port->words, KEPT_BYTES, PIECE_BYTES);
+    store_pages_return(&port->results, KEPT_BYTES, PIECE_BYTES);
+}
+
 void port_owner_set(struct port *port, struct request *request, void *owner)
 {
     (void)port;

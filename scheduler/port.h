@@ -137,12 +137,13 @@ void port_cancel_choice(struct port *port, struct request *request, uint32_t cho
 
 // Frees the request. Only after its last finish event was read (port_next).
 void port_free(struct port *port, struct request *request);
+// Returns pages that freed requests used to the system. Call it each second.
+void port_pages_return(struct port *port);
 
 // Sets the argument of port_drain's callback.
 void port_owner_set(struct port *port, struct request *request, void *owner);
 
-// How a choice or a pooling request ends: name, and the counter that counts it (finished_* in
-// stats.h).
+// How a choice or a pooling request ends: name, and its counter (finished_* in stats.h).
 #define FINISH_LIST(X)                                                                             \
     X(STOP, stop)      /* an end id or stop id was sampled (it is in `token`) */                   \
     X(LENGTH, length)  /* max_tokens reached */                                                    \
@@ -192,8 +193,7 @@ const float *request_values(const struct request *request, uint32_t sequence);
 // Numbers for usage and metrics; final after the last finish event. Times: CLOCK_MONOTONIC, ns.
 struct request_facts {
     uint32_t prompt_tokens;
-    // Prompt tokens found in the cache when the first choice of each prompt starts.
-    uint32_t cached_tokens;
+    uint32_t cached_tokens; // prompt tokens in the cache when each prompt's first choice starts
     uint32_t preemptions;
     uint64_t submitted_ns, started_ns, first_token_ns, finished_ns;
 };

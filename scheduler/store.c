@@ -2,9 +2,12 @@
 // See store.h. Needs no atomics: the transfer of the request's ownership orders the two threads.
 #include "scheduler/store.h"
 
+#include "base/number.h"
 #include "base/status.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t items)
 {
@@ -20,6 +23,8 @@ void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t i
         check(store->fresh < store->chunk_count, "all %u chunks are allocated", store->chunk_count);
         table[i] = store->fresh++;
     }
+    if (store->touched < store->fresh)
+        store->touched = store->fresh;
 }
 
 void store_free(struct store *store, uint32_t owner, uint64_t items)
@@ -30,6 +35,26 @@ void store_free(struct store *store, uint32_t owner, uint64_t items)
         store->free[store->free_count++] = table[i];
     check(store->free_count <= store->fresh, "%u chunks freed, %u were allocated",
           store->free_count, store->fresh);
+    if (store->free_count == store->fresh)
+        store->free_count = store->fresh = 0;
+}
+
+void store_pages_return(struct store *store, size_t kept, size_t bytes)
+{
+    size_t each = (size_t)store->items_each * store->item_bytes, page = (size_t)getpagesize();
+    size_t from = store->fresh * each, to = store->touched * each;
+    from = from < kept ? kept : from;
+    if (to <= from)
+        return;
+    if (to - from > bytes)
+        from = to - bytes;
+    uint32_t first = (uint32_t)((from + each - 1) / each);
+    // the pages at both ends may contain other data
+    uintptr_t begin = round_up((uintptr_t)store->memory + first * each, page);
+    uintptr_t end = ((uintptr_t)store->memory + to) / page * page;
+    if (begin < end)
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
+    store->touched = first;
 }
 
 // Returns how many of `count` items from `from` on lie in the same chunk.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunked memory. An owner (a request, or the history of a sequence) holds as many chunks as it
 // needs and finds them through its row of a table. The memory is mapped for the worst case, and
-// pages are used only when touched; the chunk freed last is reused first. One thread allocates and
+// pages are used only when touched; the chunk freed last is reused first, and an empty store begins
+// at its first chunk again. One thread allocates and
 // frees; another thread may access the contents while it owns the request.
 #pragma once
 
@@ -14,7 +15,8 @@ struct store {
     uint32_t *table; // [owners][table_stride] chunks of each owner, in order
     uint32_t chunk_count, table_stride;
     uint32_t free_count;
-    uint32_t fresh;      // lowest chunk that was never used
+    uint32_t fresh;      // this chunk and all after it are free and not in `free`
+    uint32_t touched;    // this chunk and all after it have no pages
     uint32_t items_each; // items per chunk
     uint32_t item_bytes;
 };
@@ -37,6 +39,10 @@ static inline void store_alloc(struct store *store, uint32_t owner, uint64_t ite
 
 // Frees the chunks of an owner that holds `items` items.
 void store_free(struct store *store, uint32_t owner, uint64_t items);
+
+// Returns pages of free chunks at the end of the store to the system: at most `bytes` per call, and
+// none of the first `kept` bytes. The owner's thread.
+void store_pages_return(struct store *store, size_t kept, size_t bytes);
 
 // Returns the address of an item. The items after it in the same chunk follow in memory.
 static inline void *store_item(const struct store *store, uint32_t owner, uint64_t index)

@@ -129,6 +129,11 @@ uint32_t port_choose(struct port *const *ports, uint32_t count, const struct sub
     return best;
 }
 
+void port_pages_return(struct port *port)
+{
+    (void)port;
+}
+
 uint32_t port_route_number(struct port *port)
 {
     return atomic_fetch_add(&port->engine->turns, 1);

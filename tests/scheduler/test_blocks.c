@@ -14,6 +14,8 @@
 #include "scheduler/store.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { COUNT = 6, EACH = 4 };
 
@@ -218,8 +220,63 @@ static void test_stores_keep_owners_apart(void **state)
         store_free(&store, 0, 7);
         store_free(&store, 1, 10);
         assert_int_equal(store.free_count, store.fresh);
-        assert_true(store.fresh == 7); // freed chunks are reused: no new ones were needed
+        assert_true(store.touched == 7); // freed chunks are reused: no new ones were needed
     }
+}
+
+static uint32_t pages_resident(void *memory, size_t bytes, size_t page)
+{
+    unsigned char here[1024];
+    uint32_t count = 0;
+    assert_int_equal(mincore(memory, bytes, here), 0);
+    for (size_t i = 0; i < bytes / page; i++)
+        count += here[i] & 1;
+    return count;
+}
+
+// Pages of free chunks after the used ones return to the system, in pieces, but for the first ones;
+// the contents of used chunks and what lies before and after the store stay.
+static void test_stores_return_pages(void **state)
+{
+    (void)state;
+    enum { CHUNKS = 300, KEPT_PAGES = 16, PIECE_PAGES = 64, ALL_PAGES = 512 };
+    size_t page = (size_t)getpagesize(), each = page + 64, bytes = ALL_PAGES * page;
+    unsigned char *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static uint32_t free[CHUNKS], table[2 * CHUNKS];
+    struct store store = {.memory = (char *)memory + 100,
+                          .free = free,
+                          .table = table,
+                          .chunk_count = CHUNKS,
+                          .table_stride = CHUNKS,
+                          .items_each = 1,
+                          .item_bytes = (uint32_t)each};
+    size_t end = 100 + CHUNKS * each;
+    assert_true(memory != MAP_FAILED);
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+    for (int lap = 0; lap < 2; lap++) {
+        store_alloc(&store, 0, 100);
+        store_alloc(&store, 1, 200);
+        memset(memory, 7, bytes);
+        store_free(&store, 0, 100);
+        store_pages_return(&store, KEPT_PAGES * page, PIECE_PAGES * page);
+        assert_int_equal(pages_resident(memory, bytes, page),
+                         ALL_PAGES); // the last chunks are used
+        store_free(&store, 1, 200);
+        uint32_t before = ALL_PAGES, now;
+        for (int call = 0; call < 8; call++, before = now) {
+            store_pages_return(&store, KEPT_PAGES * page, PIECE_PAGES * page);
+            now = pages_resident(memory, bytes, page);
+            assert_in_range(before - now, call < 4 ? PIECE_PAGES - 2 : 0, PIECE_PAGES + 1);
+        }
+        assert_in_range(now, KEPT_PAGES + (bytes - end) / page,
+                        KEPT_PAGES + (bytes - end) / page + 12);
+        for (size_t i = 0; i < 100; i++)
+            assert_int_equal(memory[i], 7);
+        for (size_t i = end; i < bytes; i++)
+            assert_int_equal(memory[i], 7);
+    }
+    munmap(memory, bytes);
 }
 
 int main(void)
@@ -232,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_a_lookup_compares_tokens_and_parent),
         cmocka_unit_test(test_leaving_blocks_are_counted),
         cmocka_unit_test(test_stores_keep_owners_apart),
+        cmocka_unit_test(test_stores_return_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
