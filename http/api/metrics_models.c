@@ -225,9 +225,10 @@ static void finished_put(struct metrics *m, const char *name, int finishes, mode
 static void requests_finished_row(struct metrics *m, uint32_t copy, uint32_t row, int finish)
 {
     char labels[160];
+    uint32_t slot = m->view.served->copies[copy].slot;
     uint64_t sum = 0;
     for (uint32_t t = 0; t < m->view.thread_count; t++)
-        sum += atomic_load_explicit(&m->threads[t]->copies[copy].requests_finished[row][finish],
+        sum += atomic_load_explicit(&m->threads[t]->copies[slot].requests_finished[row][finish],
                                     memory_order_relaxed);
     if (sum == 0)
         return;
