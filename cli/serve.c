@@ -226,10 +226,12 @@ static void unanswered_log(void *context)
 // Waits for a stop signal or the failure of all engines, then drains. Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
+    enum { MEMORY_EVERY_MS = 1000 };
     for (uint32_t news = 0; (news & NEWS_STOP) == 0 && !engines_lost(&s->models.engines);) {
-        news = signals_wait(s->signals);
+        news = signals_wait(s->signals, MEMORY_EVERY_MS);
         if (news & NEWS_RELOAD)
             serve_reload(s);
+        server_memory_return(s->server);
     }
     if (engines_lost(&s->models.engines))
         log_line(LOG_ERROR, "all models have failed: the server ends");

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { REPEATED_STOP_NS = 100000000 };
@@ -107,8 +108,12 @@ static void *signals_main(void *argument)
 enum status signals_open(struct signals **out, void (*unanswered_log)(void *context), void *context,
                          struct error *err)
 {
-    static struct signals s = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                               .there = PTHREAD_COND_INITIALIZER};
+    static struct signals s = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s.there, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     s.unanswered_log = unanswered_log;
     s.context = context;
     sigemptyset(&s.set);
@@ -149,11 +154,17 @@ void signals_post(struct signals *s, enum news news)
     pthread_mutex_unlock(&s->lock);
 }
 
-uint32_t signals_wait(struct signals *s)
+uint32_t signals_wait(struct signals *s, uint32_t ms)
 {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&s->lock);
-    while (s->news == 0)
-        pthread_cond_wait(&s->there, &s->lock);
+    for (int late = 0; s->news == 0 && late == 0;)
+        late = pthread_cond_timedwait(&s->there, &s->lock, &until);
     uint32_t news = s->news;
     s->news = 0;
     pthread_mutex_unlock(&s->lock);

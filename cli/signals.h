@@ -25,8 +25,8 @@ enum status signals_open(struct signals **out, void (*unanswered_log)(void *cont
 void signals_serving(struct signals *signals); // from now on stop signals are reported to main
 void signals_closing(struct signals *signals); // from now on a second stop loses no request
 void signals_post(struct signals *signals, enum news news); // adds an event for main; any thread
-// Blocks until there are events (enum news bits); returns and clears them.
-uint32_t signals_wait(struct signals *signals);
+// Blocks until there are events (enum news bits), at most `ms`; returns and clears them. 0: none.
+uint32_t signals_wait(struct signals *signals, uint32_t ms);
 
 enum { LAST_LINES_MS = 1000 }; // how long process_end waits for a stalled reader of stderr
 

@@ -160,6 +160,8 @@ void counters_gone(struct exchange *x, uint32_t tokens)
 
 void counters_request_finished(struct exchange *x)
 {
+    enum { BLOCK_BYTES = 4096 };
+    counter_add(&x->thread->counters.ended_bytes, x->info.body.bytes + BLOCK_BYTES);
     struct model_counters *c = counters_of(x);
     if (c && x->counts.finishes > 0)
         counter_add(&c->requests_finished[x->route_index][x->counts.finish], 1);

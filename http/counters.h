@@ -109,6 +109,7 @@ struct thread_counters {
     _Atomic uint64_t body_floods;    // connections closed because bodies exceeded the memory budget
     _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
     _Atomic uint64_t fields_ignored; // unknown request fields that were ignored
+    _Atomic uint64_t ended_bytes;    // bodies of requests that have ended, and a block for each
     struct model_counters *copies;   // [slot]; NULL until server_serve
 };
 

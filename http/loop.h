@@ -137,7 +137,8 @@ struct server {
     uint32_t thread_count;
     uint32_t started; // number of threads that run
     bool drained;
-    struct http_thread *threads; // [thread_count]
+    uint64_t returned_ended, return_next_ns; // see server_memory_return
+    struct http_thread *threads;             // [thread_count]
     int64_t started_unix;
     _Atomic(const struct served *) served; // NULL until server_serve
     // [slot * thread_count + thread]; NULL: no engine has the slot. acquire and release: a thread

@@ -323,6 +323,23 @@ int server_drain(struct server *server)
     return (int)aborted;
 }
 
+void server_memory_return(struct server *server)
+{
+    // a parsed body takes up to 100 times its bytes: what is left before the next call is below 32
+    // MiB
+    enum { LEAST_BYTES = 256 * 1024 };
+    static const uint64_t every_ns = 5000000000;
+    uint64_t ended = 0, now = clock_ns();
+    for (uint32_t i = 0; i < server->started; i++)
+        ended +=
+            atomic_load_explicit(&server->threads[i].counters.ended_bytes, memory_order_relaxed);
+    if (ended - server->returned_ended < LEAST_BYTES || now < server->return_next_ns)
+        return;
+    malloc_trim(0);
+    server->returned_ended = ended;
+    server->return_next_ns = clock_ns() + every_ns;
+}
+
 uint32_t server_requests(const struct server *server)
 {
     uint32_t count = 0;

@@ -95,6 +95,12 @@ bool server_slot_close(struct server *server, uint32_t slot) MUST_USE;
 // Returns the number of requests whose answer is not complete yet. Any thread.
 uint32_t server_requests(const struct server *server);
 
+// Returns freed memory to the system if requests have ended since the last time, at most once in
+// five seconds: glibc keeps the pages of small pieces, of which the parsed JSON of large bodies is
+// made. Call it each second. Main thread: one of lower priority could hold an allocator's lock for
+// long.
+void server_memory_return(struct server *server);
+
 // Shutdown (SIGTERM): stops accepting, and waits up to shutdown_timeout_ms for the accepted
 // requests. Then sends an error event to unfinished streams and 503 to other requests. Returns the
 // number of requests that were cut.

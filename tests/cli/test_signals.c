@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { WAIT_S = 120, APART_US = 150000, GONE_ON = 42 };
+enum { WAIT_S = 120, FAR_MS = WAIT_S * 1000, APART_US = 150000, GONE_ON = 42 };
 
 static void lost(void *context)
 {
@@ -42,7 +42,7 @@ static void send_apart(int number)
 static void wait_for(struct signals *signals, uint32_t wanted)
 {
     for (uint32_t news = 0; news != wanted;) {
-        news |= signals_wait(signals);
+        news |= signals_wait(signals, FAR_MS);
         if (news & ~wanted)
             _exit(1);
     }
@@ -76,7 +76,7 @@ static void reload_while_loading(void)
     struct signals *signals = signals_of();
     send_apart(SIGHUP);
     signals_serving(signals);
-    _exit(signals_wait(signals) == NEWS_RELOAD ? GONE_ON : 1);
+    _exit(signals_wait(signals, FAR_MS) == NEWS_RELOAD ? GONE_ON : 1);
 }
 
 static void stop_while_serving(void)
@@ -84,7 +84,7 @@ static void stop_while_serving(void)
     struct signals *signals = signals_of();
     signals_serving(signals);
     send_apart(SIGTERM);
-    _exit(signals_wait(signals) == NEWS_STOP ? GONE_ON : 1);
+    _exit(signals_wait(signals, FAR_MS) == NEWS_STOP ? GONE_ON : 1);
 }
 
 static void news_come_together(void)
@@ -98,15 +98,15 @@ static void news_come_together(void)
     _exit(GONE_ON);
 }
 
-// News that were read are not reported again.
+// News that were read are not reported again; a wait ends without news.
 static void news_come_once(void)
 {
     struct signals *signals = signals_of();
     signals_serving(signals);
     signals_post(signals, NEWS_FAULT);
-    bool first = signals_wait(signals) == NEWS_FAULT;
+    bool first = signals_wait(signals, FAR_MS) == NEWS_FAULT && signals_wait(signals, 1) == 0;
     send_apart(SIGHUP);
-    _exit(first && signals_wait(signals) == NEWS_RELOAD ? GONE_ON : 1);
+    _exit(first && signals_wait(signals, FAR_MS) == NEWS_RELOAD ? GONE_ON : 1);
 }
 
 static void stop_twice(void)
@@ -125,7 +125,7 @@ static void stop_twice_at_once(void)
     kill(getpid(), SIGTERM);
     kill(getpid(), SIGINT);
     usleep(APART_US);
-    _exit(signals_wait(signals) == NEWS_STOP ? GONE_ON : 1);
+    _exit(signals_wait(signals, FAR_MS) == NEWS_STOP ? GONE_ON : 1);
 }
 
 static void stop_while_closing(void)

@@ -3,13 +3,15 @@
 refused and hold no memory; with one, resident memory stays within the budget and other clients are
 answered. Asserts no time."""
 
+import concurrent.futures
 import re
 import selectors
 import socket
 import threading
+import time
 
 import harness
-from harness import KEY, MODELS, embed, start
+from harness import KEY, MODELS, chat, embed, start
 from test_load import resident
 
 CONNECTIONS, BODY = harness.amount(100, 500), 30 << 20
@@ -84,6 +86,23 @@ def test_uploads_with_a_key():
     assert closed <= server.metric("weft_body_floods_total")
     assert harness.sanitized() or more <= BUDGET + SLACK, (more, BUDGET)
     assert re.search(r"^http: .* 0\.12 GiB for request bodies", server.output(), re.M)
+
+
+def test_memory_falls_after_a_peak():
+    """Parsed bodies of many values take hundreds of MiB; afterwards resident memory is that of before, within 64 MiB."""
+    server = start(MODELS / "weft-demo-chat")
+    small = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
+    assert chat(server, model="weft-demo-chat", messages=small, max_tokens=2).status == 200
+    before = resident(server)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        large = [pool.submit(chat, server, model="weft-demo-chat", messages=small * 90000) for _ in range(2)]
+        assert [answer.result().status for answer in large] == [400] * 2  # longer than the context
+    more = peak(server) - before
+    assert harness.sanitized() or more > 128 << 20, more
+    deadline = time.monotonic() + 600
+    while not harness.sanitized() and (now := resident(server)) > before + (64 << 20):
+        assert time.monotonic() < deadline, (before, more, now)
+        time.sleep(0.05)
 
 
 def test_the_plan_names_the_budget():
