@@ -44,13 +44,15 @@ LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
 }
 LANES_INLINE __m512i code_step(__m512i sum, __m512i q, const int8_t *x)
 {
+#ifdef LANES_EMULATED // tests/kernels/lanes512.h
     int32_t quad;
     __builtin_memcpy(&quad, x, sizeof quad);
-#ifdef LANES_EMULATED // tests/kernels/lanes512.h
     return _mm512_dpbusd_epi32(sum, q, _mm512_set1_epi32(quad));
 #else
     // asm, because gcc 12 copies every sum of the intrinsic twice
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(q), "m"(quad));
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(sum)
+            : "v"(q), "m"(*(const int32_t(*)[1])(const void *)x));
     return sum;
 #endif
 }
