@@ -465,7 +465,7 @@ static void pieces_walk(const struct subject *s, enum form form, bool resumes, u
     schema_rig_open(&fits, json_object_get(json_array_get(tools, 1), "parameters"),
                     SCHEMA_DRAFT_AUTO);
     pieces_of(s, &list);
-    for (uint32_t i = 0; i < WALKS; i++) {
+    for (uint32_t i = 0; i < (resumes ? WALKS / 4 : WALKS); i++) {
         struct written w = {0};
         struct matcher m;
         matcher_init(&m, c);
