@@ -7,8 +7,8 @@
 
 // Turns core dumps of the process off permanently. A process that is not dumpable also hides its
 // memory, environment and descriptors in /proc from other processes of the same user, debuggers
-// included. The limit is for handlers of core dumps that ignore this and check the limit. Neither
-// call can fail.
+// included. RLIMIT_CORE is set too, for core dump handlers that check only this limit. Neither call
+// can fail.
 static inline void dumps_forbid(void)
 {
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});

@@ -6,13 +6,13 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-// Reads a regular file of at most bytes_max bytes into memory owned by the arena, with a NUL after
-// it. Errors name the file: NOT_FOUND, TOO_LARGE, NO_MEMORY, or IO, also if it is not a regular
-// file.
+// Reads a regular file of at most bytes_max bytes into memory of the arena, with a NUL after it
+// that is not counted in out->bytes. Errors name the file: NOT_FOUND; TOO_LARGE; NO_MEMORY if the
+// arena's limit would be exceeded; IO for other failures and if it is not a regular file.
 enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
                       struct error *err) MUST_USE;
 
-// Writes the path of a file that is installed with the program, for example "../share/weft/models";
-// `relative` starts at the folder of the executable. Returns false if that folder is unknown or the
-// path does not fit.
+// Writes the absolute path of a file that is installed with the program into path[size]. relative:
+// path from the folder of the executable, for example "../share/weft/models". Does not check that
+// the file exists. Returns false if that folder is unknown or the path does not fit.
 bool file_of_program(char *path, size_t size, const char *relative);

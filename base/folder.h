@@ -5,13 +5,15 @@
 #include "base/status.h"
 #include "base/text.h"
 
+// Size of buffers for paths inside a model folder; the path of the folder has at most half of it.
 enum { FOLDER_BYTES_MAX = 4096 };
 
-// Returns OK if the path is a folder, or a file that begins like a GGUF file. Otherwise the error
-// sentence states that nothing is there or that the file has another format.
+// Returns OK if the path is a folder, or a file that begins like a GGUF file. INVALID: the path is
+// too long. NOT_FOUND: the sentence states that nothing is there, that it cannot be opened, or that
+// the file has another format.
 enum status folder_check(const char *path, struct error *err) MUST_USE;
 
-// Returns NOT_FOUND with the sentence "PATH LACKS" and advice that depends on the content of the
-// folder: model folders, files of other formats, an adapter. lacks: for example "has no
-// config.json".
+// Always returns NOT_FOUND. The sentence is `path`, `lacks` (for example "has no config.json") and
+// advice that depends on what the folder contains: model folders, files of other formats, an
+// adapter.
 enum status folder_lacks(const char *path, const char *lacks, struct error *err);

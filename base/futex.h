@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for a word in memory that another thread changes: some tens of microseconds of spinning,
-// then the kernel's futex. The thread that changes the word calls futex_notify afterwards.
+// then the kernel's futex. The thread that changes the word does so with seq_cst order and calls
+// futex_notify afterwards. Each word that threads sleep on has one counter `sleepers`: the number
+// of threads that sleep on it, 0 at first.
 #pragma once
 
 #include "base/clock.h"
@@ -32,6 +34,7 @@ static inline void futex_wake(_Atomic uint32_t *word, int count)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
+// Executes SPIN_PAUSES pause instructions.
 static inline void pause_some(void)
 {
     for (int i = 0; i < SPIN_PAUSES; i++)
@@ -59,8 +62,7 @@ static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t old, _Atomic uin
     return changed;
 }
 
-// Returns once *word is not `old`: spins first, then sleeps. sleepers: number of threads that sleep
-// on this word, shared by all that wait for it.
+// Returns once *word is not `old`: spins for SPIN_NS, then sleeps. The change is read with acquire.
 static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *sleepers)
 {
     uint64_t until = clock_ns() + SPIN_NS;
@@ -74,8 +76,8 @@ static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uin
     futex_sleep(word, old, sleepers, UINT64_MAX);
 }
 
-// Wakes all threads that sleep on the word. Called after the word was changed; its seq_cst load
-// pairs with futex_sleep.
+// Wakes all threads that sleep on the word. Called after the word was changed with seq_cst order
+// (not release, or a sleeper is missed); the seq_cst load here pairs with futex_sleep.
 static inline void futex_notify(_Atomic uint32_t *word, _Atomic uint32_t *sleepers)
 {
     if (atomic_load(sleepers) > 0)

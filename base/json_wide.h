@@ -15,7 +15,7 @@ json_t *json_wide_create(struct text digits);
 // `from`, the text that was parsed. stand_in: the character of json_wide_put_mark.
 void json_wide_restore(json_t **value, uint32_t stand_in, struct text from);
 
-// Overwrites a number of `bytes` bytes, at least 19, with a string of the same length that holds
-// stand_in, a character that the text does not contain and that has four hexadecimal digits, and
-// the number's offset in the text.
+// Overwrites a number of `bytes` bytes at `at`, at least 19, with a JSON string of the same length:
+// the escape \uXXXX of stand_in and the number's offset in the text, in decimal. stand_in: a
+// character from U+0800 to U+FFFF that the text does not contain.
 void json_wide_put_mark(char *at, size_t bytes, uint32_t stand_in, size_t offset);

@@ -37,7 +37,8 @@ static inline size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-// Returns the smallest power of two that is at least count.
+// Returns the smallest power of two that is at least count, at least 1. count: at most 2^31, else
+// the loop does not end.
 static inline uint32_t power_of_two(uint32_t count)
 {
     uint32_t power = 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The indices of a ring with one producer and one consumer; the owner stores the entries. The
-// indices only grow and wrap at 2^32: equal indices mean empty, and a ring may be full to its last
-// entry. tests/scheduler/test_interleave.c runs these functions as steps, in every order.
+// The indices of a ring with one producer thread and one consumer thread; the owner stores the
+// entries. The indices only grow and wrap at 2^32: equal indices mean empty, and all mask + 1
+// entries can be in use. tests/scheduler/test_interleave.c runs these functions as steps, in every
+// order.
 #pragma once
 
 #include "base/status.h"
@@ -29,14 +30,16 @@ static inline uint32_t ring_free(const struct ring *ring)
     return ring->mask + 1 - (head - tail);
 }
 
-// Producer: returns the index of the next entry, to be filled before ring_publish.
+// Producer: returns the index of the next entry, to be filled before ring_publish. The ring must
+// have a free entry, else the process ends.
 static inline uint32_t ring_place(const struct ring *ring)
 {
     check(ring_free(ring) > 0, "a ring of %u is full", ring->mask + 1);
     return atomic_load_explicit(&ring->head, memory_order_relaxed) & ring->mask;
 }
 
-// Producer: publishes that entry. Release: the consumer sees everything that was written before.
+// Producer: publishes the entry of ring_place. Release: the consumer sees everything that was
+// written before.
 static inline void ring_publish(struct ring *ring)
 {
     uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -53,8 +56,8 @@ static inline bool ring_peek(const struct ring *ring, uint32_t *place)
     return head != tail;
 }
 
-// Consumer: frees the oldest entry. Release: the entry was read before the producer may overwrite
-// it.
+// Consumer: frees the oldest entry; the ring must not be empty. Release: the entry was read before
+// the producer may overwrite it.
 static inline void ring_pop(struct ring *ring)
 {
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);

@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 struct slice {
-    uint64_t each;                // units of one slice
+    uint64_t each;                // units of one slice, at least 1
     uint64_t left;                // units left in the current slice
     const _Atomic bool *unwanted; // set to true when the result is not needed; NULL: always needed
     void (*pass)(struct slice *slice); // lets other work run; returns when this work may continue
     bool stopped;                      // true once `unwanted` was found set
 };
 
-// The part of slice_spend for work that ends the slice.
+// The part of slice_spend for work that ends the slice. Returns false if the result is not needed.
 bool slice_over(struct slice *slice, uint64_t work);
 
 // Counts units of work that were done. Work larger than a slice calls `pass` several times. Returns

@@ -47,26 +47,27 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
-// Returns "INVALID" and so on; not NULL.
+// Returns the name without STATUS_, such as "INVALID"; "UNKNOWN" for other values.
 const char *status_name(enum status status);
 
 // Fills err (which may be NULL) and returns status, so that a caller can write `return
-// error_set(err, STATUS_INVALID, "...", ...)`. Text longer than ERROR_TEXT_MAX is cut between
-// characters.
+// error_set(err, STATUS_INVALID, "...", ...)`. Text over ERROR_TEXT_MAX - 1 bytes is cut between
+// characters. No argument may point into err->text.
 enum status error_set(struct error *err, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Inserts "context: " before the text of an error that is being passed up; returns its status, or
-// STATUS_INVALID if err is NULL.
+// Inserts the formatted text and ": " before the text of an error that is being passed up. Keeps
+// and returns its status; returns STATUS_INVALID if err is NULL.
 enum status error_prefix(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Fills err for a pthread_create that returned `reason`; the sentence names the thread and the
+// Fills err for a pthread_create that returned `reason` (an errno value) and returns
+// STATUS_NO_MEMORY. format: names the thread, the subject of the sentence, which also names the
 // limits to raise.
 enum status error_thread(struct error *err, int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Ends the process after printing one line on stderr. Called by check() only.
+// Writes the log, prints one line on stderr and aborts the process. Called by check() only.
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) __attribute__((format(printf, 4, 5)));
 

@@ -36,7 +36,7 @@ static inline uint32_t utf8_read(const char *at, size_t *bytes)
     return (u[0] & 0x07u) << 18 | (u[1] & 0x3Fu) << 12 | (u[2] & 0x3Fu) << 6 | (u[3] & 0x3Fu);
 }
 
-// Returns the start of the character that ends before `end`; valid UTF-8, end > 0.
+// Returns the offset of the last character of at[0] to at[end - 1]; valid UTF-8, end > 0.
 static inline size_t utf8_before(const char *at, size_t end)
 {
     do
@@ -45,7 +45,8 @@ static inline size_t utf8_before(const char *at, size_t end)
     return end;
 }
 
-// Returns the length of the text without an incomplete character at its end.
+// Returns the length of the text without an incomplete character at its end. Everything before that
+// must be valid UTF-8.
 static inline size_t utf8_complete(const char *at, size_t bytes)
 {
     size_t start = bytes;
@@ -54,7 +55,8 @@ static inline size_t utf8_complete(const char *at, size_t bytes)
     return start > 0 && start - 1 + utf8_length(at + start - 1) > bytes ? start - 1 : bytes;
 }
 
-// Returns `bytes`, extended by the rest of a character that is cut there; the text has `all` bytes.
+// Returns the first offset from `bytes` on at which no character of the text is cut. all: length of
+// the text, which is valid UTF-8.
 static inline size_t utf8_until(const char *at, size_t bytes, size_t all)
 {
     while (bytes < all && ((unsigned char)at[bytes] & 0xC0) == 0x80)
@@ -62,7 +64,8 @@ static inline size_t utf8_until(const char *at, size_t bytes, size_t all)
     return bytes;
 }
 
-size_t utf8_write(uint32_t c, char *out); // writes up to 4 bytes; returns 1..4
+// Writes the code point c, at most U+10FFFF and no surrogate. Returns the number of bytes, 1..4.
+size_t utf8_write(uint32_t c, char *out);
 // Returns the length of the valid character at `at`, 0 if the bytes there are not one.
 size_t utf8_valid(const char *at, size_t bytes);
 // Returns the length of the valid first character and stores it in *c; 0 if there is none.
@@ -72,8 +75,8 @@ bool utf8_is_beginning(const char *at, size_t bytes);
 // Returns how many bytes from the start are valid UTF-8.
 size_t utf8_valid_prefix(struct text text);
 // Returns the length of the invalid bytes at `at` that one U+FFFD replaces (a maximal subpart),
-// 1..3.
+// 1..3. Call it where utf8_valid returns 0; bytes > 0.
 size_t utf8_bad_length(const char *at, size_t bytes);
-// Returns the text itself if it is valid, else a copy with U+FFFD for invalid bytes; at == NULL:
-// the arena is full.
+// Returns the text itself if it is valid, else a copy in the arena with U+FFFD for invalid bytes;
+// at == NULL: the limit of the arena would be exceeded.
 struct text utf8_lossy(struct arena *arena, struct text text);
