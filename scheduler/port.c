@@ -210,7 +210,9 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     return admission;
 }
 
-// Counts, for each copy, the leading tokens of one prompt that its cache contains.
+// Counts, for each copy, the leading tokens of one prompt that its cache contains. A table of
+// fingerprints loses some of them where a line is full, perhaps that of a block with which many
+// prompts begin. A block in the cache implies all before it, so one missing block ends no search.
 static void cached_count(struct route_copy *copies, struct port *const *ports, uint32_t count,
                          const struct submit_args *args, uint32_t from, uint32_t to,
                          uint32_t *looks)
@@ -219,14 +221,19 @@ static void cached_count(struct route_copy *copies, struct port *const *ports, u
     struct prefix_apart apart = {.salt = {args->cache_salt[0], args->cache_salt[1]},
                                  .owner = args->cache_owner};
     struct hash key = prefix_root(gate->secret, &apart);
-    // Bit set: the copy had all blocks so far.
-    uint32_t each = gate->block_tokens, left = (1u << count) - 1;
+    // Bit set: the copy had one of the last two blocks.
+    uint32_t each = gate->block_tokens, left = (1u << count) - 1, missed[COPIES_MAX] = {0};
     for (; left != 0 && from + each < to && *looks > 0; from += each, (*looks)--) {
         key = prefix_hash(gate->secret, &key, args->tokens + from, each);
         for (uint32_t i = 0; i < count; i++) {
-            if (left >> i & 1 && !route_has(ports[i]->gate->route, &key))
+            if (!(left >> i & 1))
+                continue;
+            if (route_has(ports[i]->gate->route, &key)) {
+                copies[i].cached += (1 + missed[i]) * each;
+                missed[i] = 0;
+            } else if (++missed[i] == 2) {
                 left &= ~(1u << i);
-            copies[i].cached += left >> i & 1 ? each : 0;
+            }
         }
     }
 }
