@@ -311,7 +311,7 @@ static void test_all_prompts_of_a_request_count(void **state)
     copies_close(&c);
 }
 
-// A block implies those before it: one that is missing counts. Blocks after two missing ones do not.
+// A block implies those before it, so a missing one counts. Blocks after two missing ones do not.
 static void test_blocks_count_up_to_a_gap(void **state)
 {
     (void)state;
