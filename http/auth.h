@@ -26,7 +26,9 @@ struct credential {
 
 struct verdict {
     bool allowed;
-    uint32_t key_id;       // stays the same for a key through all reloads that keep the key
+    // id of the accepted key, the same through all reloads that keep the key; meaningless if the
+    // request is refused or the route is open
+    uint32_t key_id;
     enum http_error error; // HTTP_MISSING_KEY or HTTP_INVALID_KEY; meaningless if allowed
     const char *message;   // a sentence for the client that names the expected header
 };
@@ -45,5 +47,6 @@ extern const char *const credential_names[CREDENTIAL_COUNT]; // in lower case
 bool keys_any_valid(const struct keys *keys, const struct credential *sent);
 
 // Checks the key of a request. flags: the route's enum route_flag bits, which choose the header
-// that decides if several have a key. sent: [CREDENTIAL_COUNT].
+// that decides if several have a key; with ROUTE_OPEN every request is allowed. A header that was
+// sent more than once is refused (HTTP_INVALID_KEY). sent: [CREDENTIAL_COUNT].
 struct verdict keys_check(const struct keys *keys, uint32_t flags, const struct credential *sent);

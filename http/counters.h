@@ -70,7 +70,8 @@ enum { ROUTES_MAX = 64 };
 struct model_counters {
     struct histogram histograms[HISTOGRAM_COUNT];
     _Atomic uint64_t finished[COUNTED_FINISH_COUNT]; // choices and pooling requests
-    // requests, by route; the last entry is not used
+    // number of requests by route and by the reason that comes last in enum counted_finish among
+    // those of its choices; the last route is not used
     _Atomic uint64_t requests_finished[ROUTES_MAX + 1][COUNTED_FINISH_COUNT];
     _Atomic uint64_t refused_busy; // 503 and 529 answers because the queue was full
 };
@@ -85,8 +86,8 @@ bool histogram_in_seconds(enum histogram_id id); // false: plain counts
 // Counts one value: nanoseconds, or a plain count.
 void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, uint64_t value);
 
-// Classes of statuses: the first digit, and one for 499, because a client that left is no error of
-// the request.
+// Index of an HTTP status in route_counters.requests: its first digit (0 is unused), except for
+// 499, which is counted separately, because a client that left is no error of the request.
 enum { STATUS_GONE = 6, STATUS_CLASSES };
 
 struct route_counters {
@@ -109,8 +110,9 @@ struct thread_counters {
     _Atomic uint64_t body_floods;    // connections closed because bodies exceeded the memory budget
     _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
     _Atomic uint64_t fields_ignored; // unknown request fields that were ignored
-    _Atomic uint64_t ended_bytes;    // bodies of requests that have ended, and a block for each
-    struct model_counters *copies;   // [slot]; NULL until server_serve
+    // body bytes of requests that have ended, and 4 KiB for each (server_memory_return)
+    _Atomic uint64_t ended_bytes;
+    struct model_counters *copies; // [slot]; NULL until server_serve
 };
 
 // Adds `count` unknown request fields that this request contained and that were ignored.
@@ -128,6 +130,8 @@ struct server_view {
     const struct route *const *routes; // [route_count]
 };
 
-// Fill the view; return the counters of an h2o thread. Called on the h2o thread of x.
+// Fills *out with the present state of the server. Call it on the h2o thread of x.
 void server_view_get(const struct exchange *x, struct server_view *out);
+// Returns the counters of h2o thread number `thread` of this server, which writes them meanwhile:
+// read them with atomic loads.
 const struct thread_counters *server_counters(const struct exchange *x, uint32_t thread);

@@ -47,21 +47,22 @@ void *exchange_state(const struct exchange *x);
 // Records the model id from the body for the access log. Copies it.
 void exchange_model_named(struct exchange *x, struct text id);
 
-// Returns this h2o thread's port to an engine of the model. If the model has several copies,
-// chooses the one with the least to compute for this request (scheduler/route.h). A repeated call
-// returns a copy that was not returned before; NULL: none is left. Events of the engine request
-// lead to on_ready.
+// Returns this h2o thread's port to an engine of `model`, which must be in exchange_info.served. If
+// the model has several copies, chooses the one with the least to compute for this request
+// (scheduler/route.h). A repeated call returns the port of a copy that was not chosen before; NULL:
+// none is left. Events of the engine request lead to on_ready.
 struct port *exchange_port(struct exchange *x, const struct served_model *model,
                            const struct submit_args *args);
 
 // Attaches an engine request to the exchange (its owner in port_submit must be the exchange). If
 // the client leaves, the exchange cancels the request, detaches it, drops its events and frees it.
 void exchange_attach(struct exchange *x, struct port *port, struct request *request);
-// Frees the engine request, after the handler has read its last finish event.
+// Frees the attached engine request. Call it once the handler has read its last finish event.
 void exchange_detach(struct exchange *x);
 
-// Send the answer; call one of them once. A failure is sent in the shape of the route; a body is
-// copied.
+// Record the complete answer. An exchange has one answer: call one of these three, or one of
+// exchange_reply_bare, exchange_reply_begin and exchange_stream_begin, and only once. exchange_fail
+// writes the failure in the shape of the route. Bodies are copied; content_type is a literal.
 void exchange_fail(struct exchange *x, const struct http_failure *failure);
 void exchange_reply(struct exchange *x, int status, struct text json);
 void exchange_reply_type(struct exchange *x, int status, const char *content_type,
@@ -85,7 +86,8 @@ void exchange_reply_begin(struct exchange *x, int status, uint64_t content_lengt
 // body once everything is sent. If exchange_send_space() is 0, stop reading events (the event ring
 // fills up and the engine pauses the sequence) and continue in on_send_space.
 void exchange_stream_begin(struct exchange *x);
-// Returns how many bytes may be written now; 0: wait for on_send_space.
+// Returns how many bytes may be written now; 0: wait for on_send_space, unless the answer has ended
+// or the client is gone.
 size_t exchange_send_space(const struct exchange *x);
 void exchange_write(struct exchange *x, struct text bytes);
 void exchange_end(struct exchange *x);

@@ -20,8 +20,8 @@ void exchange_abort(struct exchange *x); // exchange_client_gone, and ends the h
 // is a stream. A complete answer continues to be sent. If a text worker has the exchange, it ends
 // when the worker returns it.
 void exchange_cut(struct exchange *x, const struct http_failure *failure);
-void exchange_cut_end(
-    struct exchange *x); // sends the failure of a cut exchange, unless it has a job
+// Sends the failure of a cut exchange. Does nothing while it has a job.
+void exchange_cut_end(struct exchange *x);
 bool exchange_is_stream(const struct exchange *x);
 void exchange_forget(struct exchange *x);      // detaches the engine request, notifies the handler
 void exchange_scratch_end(struct exchange *x); // frees the scratch arena, if there is one
@@ -29,7 +29,8 @@ void exchange_destroy(struct exchange *x);     // h2o and the workers must be do
 int exchange_status(const struct exchange *x); // 499: the client left before the end of the answer
 
 // offload.c
-void offload_handle_finished(struct http_thread *thread);  // those that workers have finished
+// Calls `done` of the jobs that workers have finished, and submits waiting ones.
+void offload_handle_finished(struct http_thread *thread);
 void offload_run(struct exchange *x, struct slice *slice); // runs the job; on a worker
 void offload_drop(struct exchange *x);                     // ends a job that no worker has yet
 // Cuts x if it waited too long for the grammar thread; returns true if it did.
@@ -86,9 +87,10 @@ bool linger_begin(struct connection *connection);
 void linger_close(struct http_thread *thread);
 
 // descriptors.c, on the main thread. descriptors_raise raises the limit of open files to at least
-// `wanted`, if the hard limit allows it, and returns the limit. descriptors_check fails if the
-// limit is too low for the loops, whose creation libh2o does not check. descriptors_share sets
-// connections_most: what the limit leaves after the descriptors that are open now.
+// `wanted`, or to the hard limit if that is lower, and returns the limit. descriptors_check fails
+// if the limit is too low for the loops, whose creation libh2o does not check. descriptors_share
+// raises the limit and sets descriptors_own, drain_connections and connections_most: what the limit
+// leaves for connections after all other open descriptors and a reserve, at most connections_max.
 // descriptors_report warns if that is less than connections_max. descriptors_fit returns how many
 // of the wanted connections the hard limit allows.
 uint64_t descriptors_raise(uint64_t wanted);
@@ -106,10 +108,11 @@ void access_log(const struct exchange *x, const h2o_req_t *req);
 // Logs a request that h2o refused before an exchange existed.
 void access_log_refused(h2o_logger_t *self, h2o_req_t *req);
 
-// counters.c: count a request when h2o disposes of it, when it is refused because the queue is
-// full, when its engine request is about to be freed, and when its exchange ends (by the reasons of
-// its choices; one without counted choices is not counted).
-void counters_answered(struct exchange *x);
-void counters_refused(struct exchange *x);
+// counters.c, on the h2o thread of x.
+void counters_answered(struct exchange *x); // counts the request when h2o disposes of it
+void counters_refused(struct exchange *x);  // counts an answer HTTP_OVERLOADED
+// Records the times and tokens of the engine request. Call it just before that is freed.
 void counters_request_done(struct exchange *x);
+// Counts the request by the reason in x->counts.finish when its exchange ends; a request of which
+// no choice was counted is not counted.
 void counters_request_finished(struct exchange *x);

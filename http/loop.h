@@ -97,13 +97,13 @@ struct http_thread {
     _Atomic uint64_t bodies_rank; // rank of the connection to close next; 0: unknown
     // true if a thread found the budget exceeded and this one must check now
     _Atomic bool bodies_check_requested;
-    uint64_t drain_ns; // start of the drain; 0: not draining
-    int64_t drain_unix_ms;
+    uint64_t drain_ns;              // start of the drain; 0: not draining
+    int64_t drain_unix_ms;          // start of the drain, Unix time in milliseconds
     _Atomic uint32_t aborted_count; // accepted requests cut at the drain's deadline
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic bool started;           // true once its loop and all its descriptors exist
-    _Atomic uint64_t beat_ns;
+    _Atomic uint64_t beat_ns;       // start of the last loop iteration, CLOCK_MONOTONIC
     // loop iterations begun. A pointer from server->access is not used past the iteration that read
     // it.
     _Atomic uint64_t iterations;
@@ -188,8 +188,8 @@ bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 
 // bodies.c
 void bodies_begin(struct http_thread *thread); // call on the h2o thread, before its first iteration
-// After each loop iteration: while the bodies of all threads exceed body_memory_max, closes the
-// connections that hold most bytes; those of other threads are left to these.
+// After each loop iteration: while the bodies of all threads exceed body_memory_max, closes this
+// thread's connections that hold most bytes; if others hold more, lets their threads close them.
 void bodies_check(struct http_thread *thread);
 uint64_t bodies_input(const struct connection *connection); // capacity of the socket's input buffer
 

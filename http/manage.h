@@ -10,7 +10,7 @@
 struct manage_job {
     bool unload;  // true: unload a model; false: load one
     json_t *body; // the request, owned by the job
-    // set by the owner before manage_done
+    // set by the owner before server_manage_done
     struct json_buffer reply; // body of a good answer
     enum http_error error;    // of a failure
     struct text message;      // of a failure; at == NULL: none. Points into `reply`
@@ -19,8 +19,12 @@ struct manage_job {
     _Atomic int users; // exchange and owner; the last one frees the job
     uint32_t thread;   // index of the h2o thread of the exchange
 };
-// Passes the job to the owner, with a reference; on_managed follows when it is done. Returns false
-// if the server has no owner for such jobs. The handler keeps its own reference.
+// Passes the job, which the handler has allocated zeroed on the heap, to the owner. Sets `users` to
+// two references, one of the handler and one of the owner; on_managed follows when the job is done.
+// Returns false if the server has no owner for such jobs: then `users` is unchanged, and the
+// handler sets it to 1 and calls manage_unref.
 bool exchange_manage(struct exchange *x, struct manage_job *job) MUST_USE;
+// Returns true once the owner has called server_manage_done: its results can be read.
 bool manage_is_done(const struct manage_job *job);
-void manage_unref(struct manage_job *job); // any thread
+// Drops a reference; the last frees the job with its body and reply. Any thread.
+void manage_unref(struct manage_job *job);

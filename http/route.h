@@ -43,8 +43,8 @@ struct path {
 // the result points into. Drops a trailing slash.
 struct path path_decode(struct text raw, char *buffer);
 
-// Returns the first value of this name in a query, decoded once into the arena; at == NULL: not
-// found.
+// Returns the first value of this name in a query, copied to the arena with %xx and '+' (a space)
+// decoded once; at == NULL: not found, or the arena is full.
 struct text query_find(struct text query, const char *name, struct arena *arena);
 // Returns the first value like query_find, and moves *query past it, so that the next call finds
 // the next value.

@@ -7,6 +7,7 @@
 
 struct manage_job; // manage.h
 
+// Strings that are not copied must stay valid until server_close.
 struct server_options {
     const char *host; // address to bind; NULL: 127.0.0.1
     uint32_t port;    // 0: the kernel chooses (tests)
@@ -45,8 +46,8 @@ struct server_options {
     uint64_t compile_wait_ms;                // 0: 30 s
     // requests that begin this soon after the start of a drain are served; 0: 1 s
     uint64_t drain_grace_ms;
-    // Receives jobs to load and unload models; NULL: there are none. Called on h2o threads; must
-    // not block. The owner calls server_manage_done once.
+    // Receives jobs to load and unload models; NULL: the server loads none at run time. Called on
+    // h2o threads; must not block. The owner calls server_manage_done once for each job.
     void (*manage)(void *context, struct manage_job *job);
     void *manage_context;
 };
@@ -86,19 +87,20 @@ void server_manage_done(struct server *server, struct manage_job *job);
 // until their end: see struct served_use. Returns false if an h2o thread did not begin another
 // iteration in time; then nothing of the old list may be freed.
 bool server_replace(struct server *server, const struct served *served) MUST_USE;
-// Stores the ports of an engine, [http_threads], in a free slot, before its model is served.
+// Stores the ports of an engine, [http_threads], in a free slot and sets the slot's counters to 0.
+// Call it before the model is served.
 void server_slot_open(struct server *server, uint32_t slot, struct port *const *ports);
 // Removes the ports of a slot whose engine has ended and has no requests (engine_requests). Returns
 // false like server_replace: then the engine must stay open.
 bool server_slot_close(struct server *server, uint32_t slot) MUST_USE;
 
-// Returns the number of requests whose answer is not complete yet. Any thread.
+// Returns the number of requests whose answer is not sent completely yet. Any thread.
 uint32_t server_requests(const struct server *server);
 
-// Returns freed memory to the system if requests have ended since the last time, at most once in
-// five seconds: glibc keeps the pages of small pieces, of which the parsed JSON of large bodies is
-// made. Call it each second. Main thread: one of lower priority could hold an allocator's lock for
-// long.
+// Returns freed memory to the system, at most once in five seconds and only if requests with 256
+// KiB of bodies (4 KiB more for each request) have ended since the last time: glibc keeps the pages
+// of small pieces, of which the parsed JSON of large bodies is made. Call it each second. Main
+// thread: one of lower priority could hold an allocator's lock for long.
 void server_memory_return(struct server *server);
 
 // Shutdown (SIGTERM): stops accepting, and waits up to shutdown_timeout_ms for the accepted

@@ -80,8 +80,9 @@ uint32_t work_waiting(struct work_pool *pool); // workers that have a job and wa
 // h2o thread.
 enum { WORK_SMALL_MAX = 4, WORK_LARGE_MAX = 1 };
 
-// Functions for the h2o thread. work_choose returns the worker to submit to; -1: none has space
-// now, call again after work_pop has returned an exchange.
+// Functions for the h2o thread.
+// Returns the worker to submit to. size: the result of work_size, WORK_COMPILE or WORK_ANSWER. -1:
+// no worker of that class has space now; call again after work_pop has returned an exchange.
 int work_choose(const struct work_side *side, uint32_t size);
 void work_submit(struct work_side *side, int worker, struct exchange *x);
 struct exchange *work_pop(struct work_side *side); // returns a finished exchange, or NULL

@@ -173,15 +173,15 @@ void answer_handle(struct answer_parts *a, const struct reply_event *event);
 
 // Returns the open call whose output is deferred, or NULL.
 struct answer_call *answer_deferred_call(const struct answer_parts *a);
-// Both end the deferred call although its arguments are incomplete. answer_cut closes the
-// arguments to a valid JSON object (a token limit ended the call); false: they are not the
-// beginning of one. answer_break turns the call into text, appends this to the choice's text and
-// returns its bytes.
+// Both change the deferred call before its end is handled, because its arguments are not usable.
+// answer_cut completes arguments that a token limit cut to a valid JSON object; false: they are not
+// the beginning of one. answer_break turns the call into text ("NAME ARGUMENTS"), appends that to
+// the choice's text and returns its bytes.
 bool answer_cut(struct answer_parts *a);
 size_t answer_break(struct answer_parts *a, struct arena_text *text);
-// Replaces the arguments of a deferred custom call, a JSON object, by the text of its string.
-// Returns false if they have no such string; cut: then the text is empty, because a limit cut it.
-// Does nothing for other calls.
+// Replaces the arguments of a deferred custom call, a JSON object, by the text of the object's
+// member ANSWER_CUSTOM_INPUT. Without such a string it returns false and changes nothing; if a
+// limit cut the call (`cut`), the text becomes empty instead. For other calls only returns true.
 bool answer_unwrap(struct answer_parts *a, bool cut);
 
 // For streams. `text` is the choice's visible text since it was last emptied.

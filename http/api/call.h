@@ -23,8 +23,8 @@ struct body_call {
 };
 
 // Allocates the endpoint's state (state_bytes, zeroed, from the exchange's arena), whose first
-// member is struct body_call, and parses the body into `fields`. If the body is not a JSON object,
-// `fields` has failed.
+// member is struct body_call, stores it with exchange_state_set, and parses the body into `fields`.
+// If the body is not a JSON object, `fields` has failed. Never returns NULL.
 void *call_begin(struct exchange *x, size_t state_bytes);
 
 // Reads the field `model`, which may be omitted if exactly one model of this kind is served, and

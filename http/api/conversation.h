@@ -50,7 +50,8 @@ struct tool_result {
 void conversation_add_result(struct conversation *c, struct fields *f,
                              const struct tool_result *result);
 
-// Joins the assistant messages at the end into one, except those with calls.
+// Joins neighbouring assistant messages at the end of the conversation; messages with calls are not
+// joined.
 void conversation_join_tail(struct conversation *c);
 
 // Joins neighbouring messages of one role into one with all of their calls. Tool results are not

@@ -20,7 +20,8 @@ void decoding_read_salt(struct generation *g);
 // context window. Responses uses both as well.
 extern const struct field_rules decoding_rules;
 void decoding_read(struct generation *g, uint32_t tokens_max);
-// Afterwards: adds token ids that end the answer to those of the request, as many as fit.
+// Call it after decoding_read: adds `count` token ids that end the answer to those of the request,
+// as many as REQUEST_STOP_IDS_MAX allows. Copies them; fails the fields if the arena is full.
 void decoding_add_stops(struct generation *g, const int32_t *ids, uint32_t count);
 
 // Which tokens may be sampled: allowed_token_ids and bad_words. Runs in on_prepare of chat
@@ -53,10 +54,13 @@ void structured_read_messages(struct generation *g);
 // long as the exchange's arena.
 void structured_set(struct generation *g, const struct grammar_source *source, const char *path);
 
-// h2o thread, if g->structured has a source. Sets g->submit.grammar, or fails the fields with the
-// path of the field. Returns false if it did neither: the grammar must be compiled first.
+// h2o thread, if g->structured has a source. Returns false if the grammar is unknown and must be
+// compiled first. Otherwise the result is known: sets g->submit.grammar; or, if the source is
+// rejected or its grammar does not fit into memory now, calls structured_skip for an optional
+// grammar and fails the fields for any other.
 bool structured_find(struct generation *g);
-// Drops the grammar, which is optional: the request is submitted without one.
+// Drops the grammar, which is optional, and the watch for the beginning of calls: the request is
+// submitted without either.
 void structured_skip(struct generation *g);
 // Grammar thread: compiles the grammar if it is unknown, for the next structured_find. Accesses
 // only g->structured and the cache.

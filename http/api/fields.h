@@ -104,8 +104,9 @@ bool fields_spend(struct fields *f, uint64_t work);
 const json_t *fields_get(const struct fields *f, const char *name);
 const json_t *fields_get_required(struct fields *f, const char *name);
 
-// Returns a required member of this type. `object` is the value at `path` and must be an object.
-// Fails f and returns NULL (fields_member_string: a text whose at is NULL) otherwise.
+// Returns a required member of an object (borrowed). `object` is the value at `path`; type:
+// JSON_STRING, JSON_OBJECT or JSON_ARRAY. If `object` is no object, or the member is absent, null
+// or of another type, fails f and returns NULL (fields_member_string: a text whose at is NULL).
 const json_t *fields_member(struct fields *f, const json_t *object, const char *path,
                             const char *name, json_type type);
 struct text fields_member_string(struct fields *f, const json_t *object, const char *path,
@@ -127,12 +128,14 @@ double fields_number(struct fields *f, const char *name, struct number_range ran
 int64_t fields_integer(struct fields *f, const char *name, struct integer_range range);
 // Returns an integer of at least 1; values above UINT32_MAX become UINT32_MAX.
 uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
-// Copies the token ids of an array into out, [size of the array] i32; each must be below vocab.
-// `other` is appended to the message about an element that is not an id, `beyond` to the one about
-// an id that is too large. Counts its work. Returns false if f has failed.
+// Ends of the error messages of fields_token_ids.
 struct id_hints {
-    const char *other, *beyond;
+    const char *other;  // for an element that is not an integer
+    const char *beyond; // for an integer that is negative or too large
 };
+// Copies the token ids of an array into out, [size of the array] i32; each must be below vocab.
+// path: where the array is. Counts its work (fields_spend). Returns false if f has failed; `out` is
+// then incomplete.
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
                       struct id_hints hints, int32_t *out);
 // Returns an optional string; at is NULL if it is absent.

@@ -7,10 +7,8 @@
 //   on_prepare   generation_open, the endpoint's fields, generation_tokenize    h2o thread or
 //                                                                               text worker
 //   on_request   generation_begin, generation_submit                            h2o thread
-//                if the grammar is unknown, it is compiled first                grammar thread,
-//                which
-//                                                                               writes
-//                                                                               g->structured
+//                if the grammar is unknown, it is compiled first                grammar thread
+//                (it writes g->structured only)
 //   on_second    generation_clock; on_ready follows                             h2o thread
 //   on_cut       generation_cut; on_ready follows                               h2o thread
 //   on_ready, on_send_space
@@ -170,7 +168,7 @@ void generation_send(struct generation *g, enum stream_step step, struct json_bu
 // STEP_CALLBACK. A large non-streamed answer is measured on a text worker first. g may be NULL.
 void generation_answer(struct generation *g, generation_next_fn *next, generation_write_fn *put);
 
-// The answer cannot be written because the arena is full; fails the request.
+// Fails the request because the arena is full, so that the answer cannot be written.
 void generation_fail_memory(struct generation *g);
 
 // About once a second: decides whether STEP_BEGIN or STEP_KEEPALIVE is due.

@@ -2,7 +2,7 @@
 // Cache of compiled grammars, keyed by the hash of their source. A schema is compiled once for all
 // requests, models and threads. Rejected sources are cached as well and are rejected again without
 // compiling. A grammar that did not fit into memory is remembered with its size, and is compiled
-// again once that much is free.
+// again once it would fit (see below).
 //
 // The schemas of tools are part of a larger source, together with the tools' order, the model's
 // dialect and everything else that constrains the answer; if any of these differs, it is another
@@ -15,9 +15,9 @@
 //
 // The cache holds all grammars, whether in use or not, and bounds their total bytes and number.
 // Entries without a grammar have a separate bound, so that rejected sources do not evict grammars.
-// Entries that no request uses are evicted, least recently used first. A grammar that needs more
-// than a quarter of the memory that the grammars in use leave free is not given out, so that a few
-// large grammars do not keep out all others.
+// Entries that no request uses are evicted, least recently used first. A new grammar fits if it
+// needs at most a quarter of the memory that the grammars in use leave free, so that a few large
+// grammars do not keep out all others; if it does not fit, the result is GRAMMARS_BUSY.
 //
 // Thread-safe. grammars_find takes microseconds. grammars_compile takes up to a second and is
 // called only by the grammar thread (http/work.h), so that equal sources in its queue are compiled
@@ -48,7 +48,7 @@ enum grammars_found {
     GRAMMARS_UNKNOWN, // not in the cache: must be compiled
     GRAMMARS_FOUND,
     GRAMMARS_REFUSED,
-    GRAMMARS_BUSY, // too large for the memory that the grammars in use leave free now
+    GRAMMARS_BUSY, // does not fit now, because of the grammars in use; may fit later
 };
 
 // Looks up a source. GRAMMARS_FOUND: *out is a reference that the caller releases with
@@ -64,7 +64,7 @@ enum grammars_found grammars_compile(struct grammars *cache, const struct gramma
 
 struct grammars_stats {
     uint64_t compiled, compile_ns; // rejected sources included
-    uint64_t hits;                 // lookups that found an entry
+    uint64_t hits;                 // lookups that found an entry, also one without a grammar
     uint64_t refused;              // results GRAMMARS_REFUSED, from the cache or from compiling
     uint64_t busy;                 // results GRAMMARS_BUSY
     uint64_t bytes, count;         // of the entries held now

@@ -15,11 +15,12 @@ struct infill_marks {
 // Finds the marks of the vocabulary. Returns false if the model has none.
 bool infill_find(struct infill_marks *out, const struct tokenizer *tokenizer);
 
-// The tokens of both texts. prefix: special tokens (BOS), then the text's own.
+// The tokens of both texts; borrowed.
 struct infill_text {
-    const int32_t *prefix; // [before + own]
-    const int32_t *suffix; // [suffix_count]
-    uint32_t before, own, suffix_count;
+    const int32_t *prefix; // [before + own] i32: special tokens such as BOS, then the text's own
+    const int32_t *suffix; // [suffix_count] i32
+    uint32_t before, own;  // number of special tokens, and of the text's own
+    uint32_t suffix_count; // number of tokens of the suffix
 };
 
 // Writes the ids that end the text in the middle: all marks, and the tokens for the end of a text

@@ -73,12 +73,13 @@ struct inputs {
     struct token_list list; // result: the tokens of all inputs
 };
 
-// Returns enum encode_flags. special_in_text: special tokens in the text are tokens; special_added:
-// the tokenizer's own (BOS, ...) are added.
+// Returns bits of enum encode_flags. special_in_text: special tokens in the text become tokens;
+// special_added: the tokenizer's own (BOS, ...) are added.
 unsigned input_flags(bool special_in_text, bool special_added);
 
-// Tokenizes a text into memory of the arena. Stops after `most` tokens (see encoding_stopped).
-// flags: enum encode_flags.
+// Tokenizes a text. *tokens: [*count] i32 in the arena. Stops after `most` tokens (see
+// encoding_stopped). flags: bits of enum encode_flags. Errors are those of tokenizer_encode, and
+// STATUS_NO_SPACE if the arena is full.
 enum status input_encode(const struct body_call *call, struct text text, unsigned flags,
                          struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count);
 

@@ -36,13 +36,15 @@ void tools_custom_add(struct generation *g, const json_t *tool, const json_t *na
 // Returns true if only the servers of OpenAI or Anthropic run tools of this type. Agents list such
 // tools in every request; they are left out.
 bool tools_type_is_hosted(struct text type);
-// Logs that such a tool was left out.
+// Logs that such a tool was left out: the first one of the process at level info, later ones at
+// level debug.
 void tools_hosted_log(struct text type);
 // Responses: returns the name by which the model knows a tool of this namespace (at is NULL: none).
 struct text responses_flat_name(struct arena *arena, struct text space, struct text name);
 // Returns true if tools, calls and results are text for the model's template (generic_calls).
 bool tools_are_generic(const struct served_model *model);
-// Sets g->tools (takes the reference; NULL: no callable tools) and the options of the reply parser.
+// Sets g->tools.converted and the options of the reply parser. Takes over the reference `tools`;
+// NULL: no callable tools. Fails the fields if the model's template does not support tools.
 void tools_use(struct generation *g, json_t *tools);
 
 // Reads tool_choice (tool_choice.c). names: object with the names of all tools. flat: the form of
