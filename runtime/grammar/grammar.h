@@ -86,18 +86,18 @@ uint32_t grammar_optional(struct grammar_builder *b, uint32_t one);
 // `one` repeated min to max times; max GRAMMAR_UNBOUNDED: no upper bound. Returns GRAMMAR_NOTHING
 // if min > max.
 uint32_t grammar_repeat(struct grammar_builder *b, uint32_t one, uint32_t min, uint32_t max);
-// Any number of members in any order, each at most once, and between them at most others_max times
-// `other`; the separator is between two of them. The automaton keeps the set of those that
-// occurred, so the grammar does not grow with the number of orders. Neither the separator (unless
-// it is GRAMMAR_EMPTY), nor a member, nor `other` may match the empty string.
+// A list of any number of elements, with the separator between two elements. An element is one of
+// the members, each at most once and in any order, or `other`, at most others_max times. The
+// automaton keeps the set of members that occurred, so the grammar does not grow with the number of
+// orders. Neither the separator (unless it is GRAMMAR_EMPTY), nor a member, nor `other` may match
+// the empty string.
 enum { GRAMMAR_ONCE_MAX = 56, GRAMMAR_ONCE_UNLIMITED = 255 };
 struct grammar_once {
     uint32_t separator;
-    const uint32_t
-        *members;        // [count] different expressions; those that are GRAMMAR_NOTHING count not
-    uint32_t count;      // at most GRAMMAR_ONCE_MAX
-    uint32_t other;      // GRAMMAR_NOTHING: none
-    uint32_t others_max; // less than GRAMMAR_ONCE_UNLIMITED, or that
+    const uint32_t *members; // [count] different expressions; GRAMMAR_NOTHING is ignored
+    uint32_t count;          // at most GRAMMAR_ONCE_MAX
+    uint32_t other;          // GRAMMAR_NOTHING: none
+    uint32_t others_max;     // 0 to 254; GRAMMAR_ONCE_UNLIMITED: any number
 };
 uint32_t grammar_once(struct grammar_builder *b, const struct grammar_once *once);
 // Matches the same strings as `close`, but counts as the end of a nesting level: use it in a

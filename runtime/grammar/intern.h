@@ -11,7 +11,7 @@
 
 struct intern {
     uint32_t *at; // [capacity][words] values by number
-    // [slot_count] hash table of number + 1, 0: free; a power of two, more than capacity
+    // [slot_count] hash table of number + 1, 0: free; a power of two, more than count
     uint32_t *slots;
     uint32_t words, count, capacity, slot_count;
     // limit up to which slot_count doubles, so that a small table touches few pages

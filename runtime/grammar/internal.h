@@ -85,10 +85,12 @@ static inline bool set_has(const uint32_t *set, uint32_t byte)
 
 // Records the failure unless there is one already. Returns GRAMMAR_NOTHING.
 uint32_t builder_fail(struct grammar_builder *b, enum status status, const char *sentence);
-// Returns the index into `results` for (one and other), or with `except` for (one without other).
-// INTERN_NONE: a limit was exceeded.
+// Values of grammar_builder.results that are no expression: not computed yet; needs too many
+// states.
 #define RESULT_UNKNOWN UINT32_MAX
 #define RESULT_TOO_LARGE (UINT32_MAX - 1)
+// Returns the index into `results` for (one and other), or with `except` for (one without other). A
+// new pair is added with RESULT_UNKNOWN. INTERN_NONE: a limit was exceeded.
 uint32_t builder_compared(struct grammar_builder *b, uint32_t one, uint32_t other, bool except);
 // Creates an EXPR_ONCE; members: its `a`.
 uint32_t builder_once(struct grammar_builder *b, uint32_t members, uint32_t other, uint32_t bits);

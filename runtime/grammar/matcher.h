@@ -73,7 +73,9 @@ struct matcher {
 
 // Starts at the beginning of the grammar.
 void matcher_init(struct matcher *m, struct mask_cache *c);
-void matcher_copy(struct matcher *m, const struct matcher *from); // m must not be in use
+// Initializes m, which must not be in use, with the position and the owner of `from`, in the same
+// cache. The caller ends both matchers.
+void matcher_copy(struct matcher *m, const struct matcher *from);
 // Sets the owner of the answer. Matchers with the same owner do not count as "others" in
 // matcher_memory_contended, nor do a copy and its original. Without this call, each matcher that is
 // not a copy has a distinct owner.
@@ -93,7 +95,7 @@ enum matcher_result {
 // Writes vocabulary_words(v) words; bits from vocab on are 0 (in the scheduler's rows they are
 // undefined and not read). A token is allowed if the accepted bytes followed by its bytes are a
 // prefix of a string of the grammar. End ids are allowed if the accepted bytes are a complete
-// string, and after an end id. MATCHER_STUCK and MATCHER_OVER: only the end ids are set.
+// string. After an end id, and with MATCHER_STUCK and MATCHER_OVER, only the end ids are set.
 enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
 // Advances m by a sampled token. False: the position is unchanged, so later masks no longer belong
 // to the text, and the answer must end or continue without a matcher. If the token was allowed by a
@@ -113,8 +115,8 @@ bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 bool matcher_out_of_memory(const struct matcher *m);
 bool matcher_memory_contended(const struct matcher *m);
 
-// Returns true if m is in the state that these bytes lead to from the beginning; false also if a
-// limit was exceeded.
+// Returns true if m is in the state that these bytes lead to from the beginning; false also if an
+// end id was accepted or a limit was exceeded.
 bool matcher_is_after(struct matcher *m, struct text bytes);
 bool matcher_is_done(const struct matcher *m); // true if an end id was accepted
 // Returns true if the accepted bytes are a complete string. Also false if a limit was exceeded.

@@ -19,7 +19,7 @@ enum token_phase {
     TOKEN_PHASES,
     TOKEN_CALL = TOKEN_PHASES, // after the marker of a call; only as the beginning of an answer
     TOKEN_OPEN,                // only a matcher knows: a marker may have begun, or is complete
-    TOKEN_UNWATCHED,           // the grammar was given up
+    TOKEN_UNWATCHED,           // no phase: no watch, or the answer continues without its grammar
 };
 
 // The text after a marker.
