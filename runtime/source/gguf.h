@@ -112,8 +112,8 @@ enum status gguf_number(double *out, const struct gguf *file, const struct gguf_
                         struct error *err) MUST_USE;
 enum status gguf_count(uint32_t *out, const struct gguf *file, const struct gguf_number *wanted,
                        struct error *err) MUST_USE;
-// Reads a token id below `count`; -1 if the key is absent or has the value 2^32 - 1, which some
-// converters write if a model has no such token.
+// Reads a token id; an id of `count` or more is an error. *out is -1 if the key is absent or has
+// the value 2^32 - 1, which some converters write if a model has no such token.
 enum status gguf_token_id(int32_t *out, const struct gguf *file, const char *key, uint32_t count,
                           struct error *err) MUST_USE;
 enum status gguf_flag(bool *out, const struct gguf *file, const char *key, bool fallback,
@@ -122,13 +122,14 @@ enum status gguf_flag(bool *out, const struct gguf *file, const char *key, bool 
 enum status gguf_text(struct text *out, const struct gguf *file, const char *key,
                       struct error *err) MUST_USE;
 
-// Finds an array whose item type is in the set `kinds` (1 << kind). *out is NULL if the key is
-// absent.
+// Finds an array; kinds: bitmap of the allowed item types (1 << enum gguf_kind), any other type is
+// an error. *out points into file->values; NULL if the key is absent.
 enum status gguf_array(const struct gguf_value **out, const struct gguf *file, const char *key,
                        uint32_t kinds, struct error *err) MUST_USE;
 // Returns item i of an array of numbers.
 double gguf_item(const struct gguf_value *array, uint64_t i);
-// Reads the strings of an array to a list in the arena; each must be UTF-8. TOO_LARGE if there are
-// more than count_max.
+// Sets *out to a list in the arena, [array->count], of the strings of an array; their bytes are not
+// copied and lie in the file. INVALID if one is not UTF-8, TOO_LARGE if there are more than
+// count_max.
 enum status gguf_strings(struct text **out, const struct gguf *file, const struct gguf_value *array,
                          uint64_t count_max, struct arena *arena, struct error *err) MUST_USE;

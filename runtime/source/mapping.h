@@ -17,7 +17,8 @@ struct mapping {
 };
 
 // Maps a file. The struct must stay at its address until mapping_close, because it is in a list.
-// INVALID: not a regular file, or shorter than bytes_least. NOT_FOUND: no such file.
+// INVALID: not a regular file, or shorter than bytes_least. NOT_FOUND: no such file. IO: the file
+// cannot be opened or mapped.
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
                          struct error *err) MUST_USE;
 // Removes the pages of bytes [at, at + bytes) of a mapped file from the process's resident memory.
