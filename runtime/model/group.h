@@ -24,12 +24,15 @@ bool group_hangs(const struct model_group *group);
 uint32_t group_failed_rank(const struct model_group *group);
 // Refuses all further jobs and aborts the communicator, so that no rank waits for another.
 void group_abort(struct model_group *group);
-// Sets the deadline of each further job.
+// Sets how long each further job may take, in nanoseconds; initially MODEL_START_NS.
 void group_deadline(struct model_group *group, uint64_t ns);
 
 // Records the graphs of all ranks.
 enum status group_record(struct model_group *group, struct error *err) MUST_USE;
-// Launches, samples and collects a step on all ranks, as model.h describes. The batch is copied.
+// Launches, samples and collects a step on all ranks, as model.h describes. The batch is copied;
+// the masks are not, and a rank that is late may read them until group_close. group_collect returns
+// the results of rank 0, and DEVICE_FAULT if those of another rank differ; deadline_ns:
+// CLOCK_MONOTONIC.
 enum status group_launch(struct model_group *group, struct batch *batch,
                          struct error *err) MUST_USE;
 enum status group_sample(struct model_group *group, const uint32_t *masks, uint32_t count,

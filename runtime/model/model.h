@@ -95,7 +95,7 @@ struct model_facts {
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
     uint64_t block_bytes;                                        // KV block of all ranks together
     uint32_t ranks;            // number of ranks that share the model
-    uint32_t steps_in_flight;  // steps that the device may have in flight
+    uint32_t steps_in_flight;  // uncollected steps allowed at a launch: 0 or 1
     struct step_limits limits; // capacity of a batch
 };
 
