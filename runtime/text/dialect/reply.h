@@ -73,9 +73,11 @@ struct reply_args {
 
 struct reply;
 
-// Allocates a reply on the heap. A reply belongs to one choice and is used by one thread at a time.
+// Creates a reply on the heap; the caller calls reply_destroy. Never returns NULL. A reply belongs
+// to one choice and is used by one thread at a time.
 struct reply *reply_create(const struct reply_args *args);
-// Copies the state of r; undelivered events are not copied.
+// Returns a copy of r on the heap, for which the caller calls reply_destroy. Events that r has
+// returned are not copied.
 struct reply *reply_copy(const struct reply *r);
 // r may be NULL.
 void reply_destroy(struct reply *r);

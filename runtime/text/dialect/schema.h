@@ -17,8 +17,8 @@ enum schema_type {
     SCHEMA_OBJECT = 16,
     SCHEMA_ARRAY = 32,
 };
-// Sets *schema to the parameters of the tool, or NULL if it has none. Returns false if there is no
-// such tool.
+// Sets *schema to the tool's `parameters`, else its `input_schema`, borrowed from `tools`; NULL if
+// it has neither. Returns false and leaves *schema unchanged if there is no tool of this name.
 bool tool_schema(const json_t *tools, struct text name, const json_t **schema);
 // Returns the types of a schema, as bits of enum schema_type; 0: unknown. root: target of "#/...".
 unsigned tool_types(const json_t *root, const json_t *schema);

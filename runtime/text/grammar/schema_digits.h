@@ -21,8 +21,9 @@ struct number_parts {
     uint32_t integers, fractions;
 };
 
-// Parses a JSON number such as -1.25e3. Returns false if it has more than 400 bytes or its exponent
-// is 400 or more.
+// Parses a JSON number such as -1.25e3, which must be well-formed, to the arena; sets only `size`,
+// `negative` (false for -0) and `set`. Returns false if the number has more than 400 bytes or its
+// exponent is beyond -399..399.
 bool bound_read(struct arena *arena, struct text number, struct bound *out);
 // Returns the order of two bounds by their values: below 0, 0 or above 0.
 int bound_compare(const struct bound *one, const struct bound *other);

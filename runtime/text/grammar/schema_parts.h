@@ -136,7 +136,7 @@ uint32_t schema_literal(struct schema *c, uint32_t site, const char *keyword, co
                         struct text key);
 struct text schema_key(void *iterator); // key at a jansson iterator; may contain NUL
 const json_t *schema_member(const json_t *object, struct text key);
-// Reads a count such as 3 or 3.0, at most UINT32_MAX - 1. Returns false, with an error, if invalid.
+// Reads a count (3 or 3.0); any larger becomes UINT32_MAX - 1. False, with an error, if invalid.
 bool schema_count(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
                   uint32_t *out);
 

@@ -39,7 +39,8 @@ struct writer_key {
     uint32_t most; // 0: every key can be written
     char without[WRITER_KEY_WITHOUT + 1];
 };
-bool writer_key_fits(const struct writer_key *k, struct text key); // true if it can be written
+// Returns true if the key can be written. k->most must not be 0.
+bool writer_key_fits(const struct writer_key *k, struct text key);
 // Writes the ranges of characters that such keys must not contain, in order. Returns their number,
 // at most WRITER_KEY_WITHOUT + 1.
 uint32_t writer_key_without(const struct writer_key *k, struct grammar_range *out);

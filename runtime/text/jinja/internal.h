@@ -139,8 +139,9 @@ bool jinja_change_case(struct jinja_run *run, const struct jinja_string *string,
 bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool keep_ends,
                  struct jinja_items *lines);
 
-// Access to the arguments of a call whose row names its parameters. A missing argument leaves *out
-// unchanged.
+// Access to the arguments of a call whose row names its parameters; index: of the parameter. If the
+// argument is missing, jinja_arg_string and jinja_arg_int leave *out unchanged, and jinja_arg_bool
+// returns `otherwise`.
 bool jinja_arg_string(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
                       const struct jinja_string **out);
 bool jinja_arg_int(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
@@ -152,6 +153,8 @@ bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // true if 
 bool jinja_self_check(struct jinja_run *run, const struct jinja_call *call, bool fits,
                       const char *what);
 
-// Python's int() and float() of a string. Return false if it is not a number.
+// Set *out to what Python's int() and float() of a string give. base: 2 to 36; 0: that of the
+// prefix 0x, 0o or 0b, else 10. Return false if the string is not a number, if the integer does not
+// fit, or if the float has more than 511 bytes; no error is recorded.
 bool jinja_parse_int(struct text text, int base, int64_t *out);
 bool jinja_parse_float(struct text text, double *out);

@@ -44,8 +44,9 @@ bool jinja_string_make(struct jinja_run *run, struct text text, bool untrusted,
                        struct jinja_value *out);
 bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string, size_t from,
                         size_t to, struct jinja_value *out);
+// a + b of two strings. If exactly one of them is markup, the other one is escaped.
 bool jinja_string_join(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
-                       struct jinja_value *out); // a + b
+                       struct jinja_value *out);
 bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *string, int64_t times,
                          struct jinja_value *out);
 bool jinja_string_is_untrusted(const struct jinja_string *string); // true if any span is untrusted

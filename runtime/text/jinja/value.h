@@ -80,7 +80,8 @@ const struct jinja_value *jinja_namespace_find(const struct jinja_namespace *spa
 bool jinja_namespace_set(struct jinja_run *run, struct jinja_namespace *space, struct text name,
                          struct jinja_value value);
 
-// Sets `out` to the items of any iterable value; they stay valid. An iterator is used up.
+// Sets `out` to the items of a list, the keys of a dict, the characters of a string, or nothing for
+// an undefined value; fails for other values. The items stay valid; an iterator is used up.
 bool jinja_iterate(struct jinja_run *run, struct jinja_value value, struct jinja_list *out);
-// True if a for loop accepts the value.
+// Returns true if jinja_iterate accepts the value; an undefined value counts too.
 bool jinja_iterable(struct jinja_value value);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer structure and the functions that the files of this folder share. Only files of this
-// folder include this header. A tokenizer is filled by the thread that opens it and constant
-// afterwards.
+// The tokenizer structure and the functions that the files of this folder share; no other file
+// includes this header. The thread that opens a tokenizer fills it; afterwards it is constant.
 #pragma once
 
 #include "base/folder.h"
@@ -92,7 +91,7 @@ void wordpiece_encode(struct encode *e, struct text piece);
 void unigram_encode(struct encode *e, struct text piece);
 // Returns the id if the word is encoded as exactly one token without unknown characters, else -1.
 int32_t bpe_single(struct encode *e, struct text word);
-// Merges the symbols of one word in place. Returns the number of symbols left.
+// Merges the symbols of a word in place. Returns the number left. Errors are set in e->status.
 size_t bpe_merge(struct encode *e, uint32_t *symbols, size_t count);
 
 // Splits s at added tokens: pushes the id of each added token and calls `stretch` for the text
@@ -168,8 +167,7 @@ enum status post_open(struct tokenizer *t, const struct jnode *node, struct erro
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 // Fills t->bytes and the streaming members. Requires the decoders and all tokens.
 enum status detok_open(struct tokenizer *t, struct error *err);
-// Returns the bytes of one token, either as the first of a text or inside a text. at == NULL: as
-// for decode_token.
+// Returns the bytes of a token, as the first of a text or inside it. at == NULL: see decode_token.
 struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t id, bool first,
                        bool *limit_hit);
 // Encodes the text or pair of args with the tokens that the post-processor adds.
@@ -180,7 +178,9 @@ void encode_text(struct encode *e, struct text text, uint8_t type_id);
 void config_names_open(struct tokenizer *t);
 void config_open(struct tokenizer *t);
 
-// The files of a model folder: see config.c.
+// folder_find writes the folder that has the tokenizer's files: `folder`, or that of the weights in
+// modules.json. folder_json_read sets *out to NULL if the file is absent. folder_lowercase_open
+// adds a lower-case stage, folder_templates_open the chat templates, if the folder has them.
 enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct error *err);
 enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
                              const struct jnode **out, struct error *err);
