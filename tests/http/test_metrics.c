@@ -483,9 +483,9 @@ static void test_routes(void **state)
                          "status=\"2xx\"}"));
     assert_null(value_at("http_request_size_bytes_count{handler=\"/v1/test/rest/\"}"));
     assert_null(value_at("http_requests_total{handler=\"unknown\",method=\"ANY\",status=\"4xx\"}"));
-    for (int i = 0; i < 3; i++) {
-        assert_true(
-            http_once(fixture.port, "POST", "/v1/test/rest/a", i < 2 ? BEARER : "", body, &answer));
+    for (int i = 0; i < 3; i++) { // without a key the body is not read, so none is sent
+        assert_true(http_once(fixture.port, "POST", "/v1/test/rest/a", i < 2 ? BEARER : "",
+                              i < 2 ? body : NULL, &answer));
         assert_int_equal(answer.status, i < 2 ? 200 : 401);
         http_answer_free(&answer);
     }
@@ -499,7 +499,7 @@ static void test_routes(void **state)
     is("http_request_duration_seconds_count{handler=\"unknown\"}", 1);
     is("http_request_size_bytes_count{handler=\"unknown\"}", 1);
     is("http_request_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);
-    is("http_request_size_bytes_sum{handler=\"/v1/test/rest/\"}", 3 * (sizeof body - 1));
+    is("http_request_size_bytes_sum{handler=\"/v1/test/rest/\"}", 2 * (sizeof body - 1));
     is("http_response_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);
     double out = value("http_response_size_bytes_sum{handler=\"/v1/test/rest/\"}");
     assert_true(out > 2 * (sizeof body - 1) && out < 2000);
