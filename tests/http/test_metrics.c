@@ -302,6 +302,16 @@ static void test_finished_requests_of_routes(void **state)
             else
                 assert_null(value_at(series));
         }
+    fixture.copies[0].slot = 1; // a copy's counters are those of its slot
+    fixture.copies[1].slot = 0;
+    page_get();
+    snprintf(series, sizeof series,
+             "weft_requests_finished_total{model_name=\"org/qwen-x\",engine=\"1\",handler=\"%s\","
+             "finished_reason=\"pooled\"}",
+             routes[row]->path);
+    is(series, 7);
+    fixture.copies[0].slot = 0;
+    fixture.copies[1].slot = 1;
 }
 
 static uint64_t counted(const char *series)
