@@ -4,11 +4,10 @@
 //
 //            block_alloc             block_unref, last holder, not in the table or not ready
 //    free ---------------> used (refs > 0) ------------------------------------------> free
-//     ^                     ^    |
-//     | block_alloc evicts  |    | block_unref, last holder, in the table, ready
-//     | the oldest          |    v
-//     +------------------- cached (refs == 0, in the LRU list)
-//                 block_ref
+//                           ^    |
+//  block_ref, or block_alloc|    | block_unref, last holder, in the table, ready
+//  if no block is free: it  |    v
+//  evicts the oldest       cached (refs == 0, in the LRU list)
 //
 // A full block is `in_table` while the prefix table (prefix.h) lists it under the hash of its
 // tokens and all tokens before them. A block in the table is `ready` once the step that computes it
@@ -59,7 +58,8 @@ static inline uint32_t blocks_available(const struct blocks *blocks)
     return blocks->free_count + blocks->cached_count;
 }
 
-// Marks all blocks as free. The caller has set the arrays, count, tokens and bucket_mask.
+// Marks all blocks as free and empties the table. The caller has set the arrays, count, tokens and
+// bucket_mask, and zeroed the route table.
 void blocks_reset(struct blocks *blocks);
 
 // Returns a free block, or the least recently used cached block after removing it from the table.
@@ -67,9 +67,10 @@ void blocks_reset(struct blocks *blocks);
 uint32_t block_alloc(struct blocks *blocks);
 // Adds a holder to a used or cached block, which must be ready.
 void block_ref(struct blocks *blocks, uint32_t id);
-// Announces that one holder will release the block when its step in flight is settled; it then
-// calls block_unref with was_leaving = true.
+// Announces that one holder will release the block when its step in flight is settled. The holder
+// then calls block_unref with was_leaving = true.
 void block_unref_later(struct blocks *blocks, uint32_t id);
-// Removes one holder. After the last one the block becomes cached if it is in the table and ready,
-// otherwise free.
+// Removes one holder; was_leaving: true if it was announced with block_unref_later. After the last
+// holder the block becomes cached if it is in the table and ready; otherwise it leaves the table
+// and becomes free.
 void block_unref(struct blocks *blocks, uint32_t id, bool was_leaving);

@@ -30,7 +30,7 @@ static inline bool budget_lacks(const struct budget *budget, uint32_t count)
     return blocks_available(blocks) + blocks->releasing_count < budget->kept + count;
 }
 
-// Reserves `count` blocks for a sequence that could not get them.
+// Reserves `count` blocks for a sequence that could not get them, and sets `blocked`.
 static inline void budget_keep(struct budget *budget, uint32_t count)
 {
     budget->kept += count;

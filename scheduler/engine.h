@@ -37,21 +37,28 @@ struct engine_options {
 // touched.
 uint64_t engine_bytes(const struct model_facts *facts, const struct engine_options *options);
 
-// Opens an engine for a model, which must outlive it. NO_MEMORY if the mapping fails; otherwise
-// errors of the waker or of the mask worker's thread.
+// Opens an engine for a model, which must outlive it. options are copied. Options that do not match
+// the model's facts end the process. NO_MEMORY if the mapping fails; otherwise errors of the waker
+// or of the mask worker's thread.
 enum status engine_open(struct engine **out, struct model *model,
                         const struct engine_options *options, struct error *err) MUST_USE;
 // Ends the mask worker and unmaps the engine; its thread must have ended. NULL is allowed.
 void engine_close(struct engine *engine);
 
-// Returns the port of an h2o thread and sets the waker of that thread. Called once for each index
-// before the engine runs.
+// Returns port `index` of the engine, which the engine owns, for use by one h2o thread. waker: of
+// that thread, borrowed until engine_close; the engine raises it when the port has events. Called
+// once for each index below port_count before the engine runs.
 struct port *engine_port(struct engine *engine, uint32_t index, struct waker *waker);
 
-enum engine_news { ENGINE_IDLE, ENGINE_WORKED, ENGINE_FAULT };
+enum engine_news {
+    ENGINE_IDLE,   // nothing to do until the engine's waker is raised or a timer ends
+    ENGINE_WORKED, // call engine_step again without sleeping
+    ENGINE_FAULT,  // the device failed, in this pass or before
+};
 
-// Runs one pass of the loop at time now_ns (CLOCK_MONOTONIC). Returns ENGINE_FAULT after a device
-// fault: every live request has received FINISH_ERROR, and engine_error holds the cause.
+// Engine thread: runs one pass of the loop at time now_ns (CLOCK_MONOTONIC). Returns ENGINE_FAULT
+// after a device fault: every live request has received FINISH_ERROR, and engine_error holds the
+// cause. Later calls end each new request with FINISH_ERROR and return ENGINE_FAULT, too.
 enum engine_news engine_step(struct engine *engine, uint64_t now_ns);
 
 // Runs the engine thread's loop and sleeps when idle. Returns ENGINE_IDLE after engine_stop, once
@@ -68,7 +75,7 @@ void engine_device_failed(struct engine *engine);
 // Any thread: returns the number of requests that were submitted and are not freed.
 uint64_t engine_requests(const struct engine *engine);
 
-// Returns how long a step may take, in ns.
+// Returns how long a step may take, in ns. Any thread.
 uint64_t engine_step_timeout(const struct engine *engine);
 // Returns the error of the last device fault. Engine thread, or any thread after engine_run.
 const struct error *engine_error(const struct engine *engine);

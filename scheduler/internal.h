@@ -56,7 +56,7 @@ struct engine {
     // number of parked sequences, including those that may be scheduled again
     uint32_t parked_count;
     uint32_t parked_chunks, parked_chunks_max; // history chunks they hold; limit
-    struct sequence **order;         // [slots_max] sequences that have a slot, oldest first
+    struct sequence **order;         // [slots_max] with a slot and not ended, oldest first
     uint32_t order_count, order_max; // order_max: most entries of order
     uint32_t *slots_free;            // [slots_max] stack of free slots
     uint32_t slots_free_count;
@@ -72,8 +72,9 @@ struct engine {
 
     struct plan plan;
     struct pace pace;
-    struct launch launches[ENGINE_LAUNCHES]; // step n is at index n % ENGINE_LAUNCHES
-    uint64_t launched, settled;              // number of steps launched and settled so far
+    // Step n (launch.step, which counts from 1) is at index (n - 1) % ENGINE_LAUNCHES.
+    struct launch launches[ENGINE_LAUNCHES];
+    uint64_t launched, settled; // number of steps launched and settled so far
     struct batch *batch;
     struct mask_worker masks; // has no thread and gets no jobs if there is no vocabulary
     struct mask_order mask_order;
@@ -93,8 +94,8 @@ static inline struct plan_entry *plan_entry(const struct engine *engine, const s
     return &engine->plan.entries[s->slot];
 }
 
-// layout.c: sets all pointers of the engine into the mapping at `base` and returns its size. NULL:
-// only returns the size.
+// layout.c: sets all pointers of the engine into the mapping at `base` and returns the bytes of the
+// mapping. base NULL: only returns the bytes.
 size_t engine_layout(struct engine *engine, void *base);
 
 // intake.c: accepts new requests and handles cancels and deadlines. Returns true if there were any.
@@ -104,8 +105,9 @@ bool intake_empty(struct engine *engine);
 
 // events.c: the engine's side of a request's event ring. event_token pushes a token; if it is also
 // the finish of the choice, the sequence ends. choice_finish pushes the finish event of a choice
-// that has no sequence any more; request_end ends all unfinished choices. After the last finish
-// event the h2o thread owns the request, so the caller must not use it.
+// that has no sequence: it was never scheduled, or its sequence has ended. request_end ends all
+// unfinished choices. After the last finish event the h2o thread owns the request, so the caller
+// must not use it.
 void event_token(struct engine *engine, struct sequence *s, struct token_event *event,
                  const struct sample_top *tops);
 void choice_finish(struct engine *engine, struct request *request, struct token_event *event);
@@ -123,7 +125,7 @@ void credit_grant(struct engine *engine, uint64_t stamp);
 // Decides this for a sequence that got its slot during the current plan.
 void credit_scheduled(struct engine *engine, struct sequence *s);
 // Returns true if more than half the ring is free, so that parked sequences may return. Otherwise
-// the reader sends a notice when it next reads an event.
+// sets the ring's flag `paused`: the reader sends a notice when it next reads an event.
 bool credit_returns(struct engine *engine, struct request *r);
 
 // park.c: sequences whose readers are slow. Pauses a sequence, or resumes it.
@@ -144,8 +146,9 @@ bool slot_possible(const struct engine *engine, bool penalised);
 // Frees a slot and, if penalised, a penalty row by parking a paused sequence if needed.
 void slot_make(struct engine *engine, bool penalised);
 
-// plan.c: chooses the rows of the next step; returns false if there are none. fill.c: writes them
-// into the batch. settle.c: handles the results of a step.
+// plan.c: chooses the rows of the next step; returns false if it has none, although
+// plan.waiting_count rows may still wait for their masks. fill.c: writes the rows into the batch.
+// settle.c: handles the results of a step.
 bool plan_make(struct engine *engine);
 void batch_fill(struct engine *engine, struct launch *launch);
 void step_settle(struct engine *engine, const struct launch *launch,
@@ -168,7 +171,9 @@ void masks_matcher_end(struct engine *engine, struct sequence *s);
 void masks_post(struct engine *engine);
 
 // share.c: full blocks in the prefix table. The result of looking up the next block of a sequence:
-// no block in the table; a block that another sequence is computing; a block that can be used.
+// no block in the table; a block that another sequence is computing; a block that can be used. A
+// plan has PLAN_LOOKUPS_MAX lookups; afterwards the result is COMPUTING, and a later plan
+// continues.
 enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
 // Looks up the next blocks of s. A waiting sequence records the ready ones as its match; a running
 // sequence becomes a holder of them. Returns COMPUTING if the block after them is not ready yet,
@@ -177,16 +182,18 @@ enum share share_look_up(struct engine *engine, struct sequence *s);
 // Returns true if no block of the match of s was evicted since it was recorded.
 bool share_valid(const struct engine *engine, const struct sequence *s);
 // Returns how many blocks of the match have no holder now or, if `settled`, once the step in flight
-// is settled.
+// is settled. May be wrong by a few if sequences computed equal blocks at the same time.
 uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool settled);
 // Makes the starting sequence a holder of the blocks of its match.
 void share_ref(struct engine *engine, struct sequence *s);
 // Returns the length to which a chunk of q_len tokens is cut, so that the next plan can use a later
 // block that is already in the table.
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
-// Enters the blocks that the chunk from token `from` to planned_len will fill, as not ready.
+// Enters the blocks that the chunk from token `from` to planned_len will fill, as not ready; not
+// the block of the last token if that token's row may get a mask, because the row may be repeated.
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
-// Marks the full blocks of the first kv_len tokens as ready, and enters those not yet in the table.
+// Marks the full blocks of the first kv_len tokens as ready. If there is a prefix cache, enters
+// those not yet in the table.
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);
 // Removes the blocks of s from the prefix table, because one of them holds a bad value.
 void share_exclude(struct engine *engine, struct sequence *s);

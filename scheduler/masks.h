@@ -28,13 +28,13 @@
 
 enum {
     MASK_NO_TOKEN = -1,
-    MASK_CACHES_MORE = 64, // caches in addition to one for each slot
-    MASK_GONE_MAX = 16,
-    MASK_CACHE_WORK = 20 * 1000, // work charged for creating a cache
+    MASK_CACHES_MORE = 64,       // caches in addition to one for each slot
+    MASK_GONE_MAX = 16,          // most caches that are dropped and not yet destroyed
+    MASK_CACHE_WORK = 20 * 1000, // work charged for creating a cache, in units of mask_limits
 };
-#define MASK_IDLE_NS 60000000000u // 60 s: an unused cache is destroyed after this time
-#define MASK_NO_SEQUENCE UINT32_MAX
-#define MASK_EVERY (UINT32_MAX - 1)
+#define MASK_IDLE_NS 60000000000u   // 60 s: an unused cache is destroyed after this time
+#define MASK_NO_SEQUENCE UINT32_MAX // mask_job.sequence: the job writes a row without any bit
+#define MASK_EVERY (UINT32_MAX - 1) // mask_job.sequence: the job writes a row of all tokens
 
 // Limits for the work of building masks in one step, that is, masks and automaton states not yet in
 // the cache. One unit of work takes about 5 ns; walks over the vocabulary and new caches count too.
@@ -72,13 +72,12 @@ struct mask_job {
     // Output: the mask row; bits from the vocabulary's size on are undefined. NULL: ends the
     // sequence's matcher.
     uint32_t *words;
-    uint64_t round; // round of masks that the row belongs to
-    // index; MASK_NO_SEQUENCE: write a row without any bit; MASK_EVERY: one of all tokens
-    uint32_t sequence;
-    uint32_t row;  // index of the mask in the round, for `verdict` and `spent`
-    int32_t token; // accepted first; MASK_NO_TOKEN: none, or the worker has it already
-    // with a watch: phase in which the matcher starts, before the token; TOKEN_UNWATCHED: it goes
-    // on
+    uint64_t round;    // round of masks that the row belongs to
+    uint32_t sequence; // index of the sequence, which identifies the matcher; or one of the above
+    uint32_t row;      // index of the mask in the round, for `verdict` and `spent`
+    int32_t token; // token that the matcher accepts before the mask is made; MASK_NO_TOKEN: none
+    // with a watch: phase in which the matcher starts, before the token; TOKEN_UNWATCHED: the
+    // matcher continues
     uint8_t entry;
 };
 
@@ -100,7 +99,7 @@ struct sequence_matcher {
     struct grammar *grammar;   // reference, until the matcher has its cache; then NULL
     struct grammar_cache *of;  // cache that it uses; NULL: only rules, or not yet assigned
     struct token_watch *watch; // reference, or NULL: the grammar holds from the beginning
-    uint8_t entry;             // phase in which it must start, or TOKEN_UNWATCHED: it has
+    uint8_t entry;             // phase in which it must start next; TOKEN_UNWATCHED: it has started
     struct token_rules *rules; // reference, or NULL
     uint32_t rules_at;         // state in the token rules
     struct token_budget_place budget_at; // state in the rules' token budget
@@ -143,16 +142,17 @@ struct mask_worker {
 
 // Executes all queued jobs. Worker's thread.
 void mask_work(struct mask_worker *w);
-// Called after mask_work. Until a new job arrives, destroys caches that were dropped, caches
-// without matchers beyond idle_bytes_max, and caches without matchers for MASK_IDLE_NS. Takes
-// milliseconds. Returns true if unused caches are left, so that it should be called again in some
-// seconds.
+// Worker's thread, after mask_work. Destroys caches that were dropped, caches without matchers
+// beyond idle_bytes_max, and caches without matchers for MASK_IDLE_NS; takes milliseconds for each
+// and stops when a new job arrives. now_ns: CLOCK_MONOTONIC. Returns true if unused caches are
+// left, so that it should be called again in some seconds.
 bool mask_idle(struct mask_worker *w, uint64_t now_ns);
 // Releases everything the worker holds, queued jobs included. Its thread must have ended.
 void mask_worker_empty(struct mask_worker *w);
 
-// mask_thread.c, or a replacement in the simulation. mask_thread_open starts the worker's thread;
-// all other members of `w` must be set before.
+// mask_thread.c, or a replacement in the simulation. The engine thread calls these functions.
+// mask_thread_open starts the worker's thread; all other members of `w` must be set before.
+// NO_MEMORY if the thread cannot be started, IO if no descriptor is free.
 enum status mask_thread_open(struct mask_worker *w, struct error *err) MUST_USE;
 void mask_thread_close(struct mask_worker *w); // ends the thread; NULL in `thread` is allowed
 void mask_thread_post(struct mask_worker *w);  // wakes the worker because there are new jobs

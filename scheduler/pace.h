@@ -7,13 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PACE_WINDOW = 64, PACE_TOKENS_MIN = 16 };
+enum {
+    PACE_WINDOW = 64,     // number of last steps whose median is used
+    PACE_TOKENS_MIN = 16, // fewest prompt tokens allowed once base_ns is measured
+};
 
 struct pace_step {
     uint32_t decodes; // decode rows of the step
     uint32_t allowed; // prompt tokens it was allowed
     uint32_t tokens;  // prompt tokens it computed
-    uint64_t ns;      // from its start to the start of the next step
+    uint64_t ns;      // time from its start to the start of the next step
 };
 
 struct pace {

@@ -11,16 +11,17 @@
 struct sequence;
 
 struct plan_row {
-    uint32_t sequence;         // index in engine.sequences
-    uint32_t from;             // position of the first token computed
-    uint32_t q_len;            // number of tokens computed
-    uint32_t mask;             // index of its mask in the step, or BATCH_NO_MASK; set by batch_fill
-    uint32_t key, rank;        // with a mask: index in mask_order.keys; rank within its request
-    uint8_t want;              // enum batch_want
-    bool fed;                  // true if its input is the token that the device sampled last
-    bool requested, postponed; // true if its mask was requested; if it could not be made
-    bool loose; // true if whether it needs a mask depends on a token that is in flight
-    bool waits; // true if it only waits for its mask and is not in the batch
+    uint32_t sequence;  // index in engine.sequences
+    uint32_t from;      // position of the first token computed
+    uint32_t q_len;     // number of tokens computed
+    uint32_t mask;      // index of its mask in the step, or BATCH_NO_MASK; set by batch_fill
+    uint32_t key, rank; // with a mask: index in mask_order.keys; rank within its request
+    uint8_t want;       // enum batch_want
+    bool fed;           // true if its input is the token that the device sampled last
+    bool requested;     // true if its mask was requested
+    bool postponed;     // true if its mask could not be made, so that the row samples no token
+    bool loose;         // true if whether it needs a mask depends on a token that is in flight
+    bool waits;         // true if it only waits for its mask and is not in the batch
 };
 
 // State of a sequence with a slot within one plan; reset for each plan.

@@ -23,7 +23,7 @@ enum {
     TYPE_FROM_NONE = 0xFFFFFFFF, // no token of the sequence has token type 1
 };
 
-enum request_kind { REQUEST_GENERATE, REQUEST_EMBED, REQUEST_SCORE };
+enum request_kind { REQUEST_GENERATE, REQUEST_EMBED, REQUEST_SCORE }; // the last two: pooling
 
 // How the tokens of a generation are sampled.
 struct sampling {
@@ -95,7 +95,8 @@ static inline uint32_t submit_choices(const struct submit_args *args)
     return args->sequence_count * args->choice_count;
 }
 
-// Returns how many leading tokens are ids of a vocabulary of `vocab` ids (0: unknown, all are).
+// Returns the index of the first token that is not an id from 0 to vocab - 1, or count if there is
+// none. vocab 0: the vocabulary is unknown and every id is accepted.
 static inline uint32_t tokens_known(const int32_t *tokens, uint32_t count, uint32_t vocab)
 {
     uint32_t known = 0;
@@ -124,22 +125,20 @@ enum admission port_submit(struct port *port, const struct submit_args *args,
 // port, or count if all are NULL.
 uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
                      uint32_t after);
-// Returns a counter that increases with each call for any port of the same engine, for `after` of
-// port_choose. The caller uses a port of the model's first copy.
+// Returns a number for `after` of port_choose that increases with each call for any port of the
+// same engine. The caller uses a port of the model's first copy.
 uint32_t port_route_number(struct port *port);
 
-// Cancels the request in any state. Each choice still gets exactly one finish event.
+// Cancels the request in any state before port_free. Each choice, or the pooling request as one,
+// still gets exactly one finish event: FINISH_CANCEL unless it ended before.
 void port_cancel(struct port *port, struct request *request);
-
 // Cancels one choice of a generation, of which an event must have been read. The choice gets its
 // finish event as usual, and the other choices continue.
 void port_cancel_choice(struct port *port, struct request *request, uint32_t choice);
-
 // Frees the request. Only after its last finish event was read (port_next).
 void port_free(struct port *port, struct request *request);
-// Returns pages that freed requests used to the system. Call it each second.
+// Frees unused pages of the port's stores, at most 64 MiB of each per call. Call it each second.
 void port_pages_return(struct port *port);
-
 // Sets the argument of port_drain's callback.
 void port_owner_set(struct port *port, struct request *request, void *owner);
 
@@ -178,7 +177,8 @@ struct token_event { // 24 bytes
     uint32_t reserved;
 };
 
-// Calls on_ready(context, owner, request) once for each request with unread events.
+// Calls on_ready(context, owner, request) for each request with unread events, some of them new.
+// Events that on_ready leaves unread are announced again only with a later event.
 void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
                 void *context);
 
@@ -187,15 +187,15 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
 bool port_next(struct port *port, struct request *request, struct token_event *out,
                struct token_top *tops);
 
-// Returns one sequence's pooling result, [output_width] floats; only from FINISH_DONE on.
+// Returns one sequence's pooling result, [output_width] f32, from FINISH_DONE until port_free.
 const float *request_values(const struct request *request, uint32_t sequence);
 
-// Numbers for usage and metrics; final after the last finish event. Times: CLOCK_MONOTONIC, ns.
+// Numbers for usage and metrics, final after the last finish event. Times: CLOCK_MONOTONIC, ns.
 struct request_facts {
-    uint32_t prompt_tokens;
+    uint32_t prompt_tokens; // tokens of all prompts or inputs
     uint32_t cached_tokens; // prompt tokens in the cache when each prompt's first choice starts
-    uint32_t preemptions;
-    uint64_t submitted_ns, started_ns, first_token_ns, finished_ns;
+    uint32_t preemptions;   // number of times that one of its sequences was preempted
+    uint64_t submitted_ns, started_ns, first_token_ns, finished_ns; // 0: not yet
 };
 // Copies these numbers; may be called at any time before port_free.
 void request_facts_get(const struct request *request, struct request_facts *out);

@@ -16,7 +16,8 @@ struct prefix_apart {
 // Returns the root hash.
 struct hash prefix_root(const uint64_t secret[2], const struct prefix_apart *apart);
 
-// Returns the hash of a block with `count` tokens whose parent's hash is `parent`.
+// Returns the hash of a block with `count` tokens, at most BLOCK_TOKENS_MAX, whose parent's hash is
+// `parent`.
 struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
                         uint32_t count);
 
@@ -28,7 +29,8 @@ struct prefix_key { // identity of a full block
 // Returns the block of that key, ready or not, or BLOCK_NONE.
 uint32_t prefix_find(const struct blocks *blocks, const struct prefix_key *key);
 
-// Enters a used block under a key that is not in the table. Does nothing if the block is excluded.
+// Enters a used block that is not in the table under a key that is not in the table; copies the
+// tokens. Does nothing if the block is excluded.
 void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_key *key, bool ready);
 // Removes a block from the table.
 void prefix_drop(struct blocks *blocks, uint32_t id);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests with sequences left to schedule. To schedule a sequence is to take it from the queue and
-// give it a slot. API keys are served round-robin, and so are the requests of a key: with k keys
-// that have requests, each gets one of k slots. Sequences that overtake a longer prompt ("ahead")
-// have a separate rotation of keys (decision 0011). Engine thread only.
+// Requests with sequences left to schedule. To schedule a sequence means to remove it from the
+// queue and assign a slot to it. API keys are served round-robin, and so are the requests of a key:
+// with k keys that have requests, each gets one of k slots. Sequences that overtake a longer prompt
+// ("ahead") have a separate rotation of keys (decision 0011). Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -44,6 +44,7 @@ void queue_drop(struct engine *engine, struct request *request);
 // scheduling ahead instead.
 void queue_rotate(struct engine *engine, struct request *request, bool ahead);
 // Returns the next request that can get a slot and whose next prompt has at most `most` tokens, or
-// NULL. If the request that is next in order is longer, it and its key keep their position, and
-// *ahead is set. Only the first few requests of each key are examined.
+// NULL. *ahead: true if the request that is next in order is longer, so that another one overtakes
+// it; the longer one and its key keep their position. Only the first few requests of each key are
+// examined.
 struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead);

@@ -84,9 +84,9 @@ struct request {
     uint32_t starts_at, types_at, bias_at; // offsets in port.words, in words
     uint32_t word_count;                   // words that it uses of port.words
     int32_t stop_ids[REQUEST_STOP_IDS_MAX];
-    bool typed;      // true if the sequences have token types
-    uint64_t serial; // number that separates requests if the prefix cache is off
-    uint64_t result_bytes;
+    bool typed;            // true if the sequences have token types
+    uint64_t serial;       // number that separates requests if the prefix cache is off
+    uint64_t result_bytes; // bytes of its vectors or scores; 0 for a generation
     struct request_marks marks;
     struct request_run run;
     _Alignas(CACHE_LINE) _Atomic uint32_t cancel; // set by port_cancel, cleared by port_submit
@@ -129,7 +129,8 @@ bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes
 void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes);
 
 struct port;
-// port.c: fills copies[count] with the load and the cached prompt tokens of the engines of `ports`.
+// port.c: fills copies[count] with the load and the cached prompt tokens of the engines of `ports`,
+// of which none is NULL. Looks up at most ROUTE_BLOCKS_MAX blocks of the prompts in args.
 void ports_look_up(struct route_copy *copies, struct port *const *ports, uint32_t count,
                    const struct submit_args *args);
 
@@ -174,5 +175,5 @@ static inline bool choice_cancelled(const struct request *request, uint32_t choi
     return bits >> choice % 64 & 1;
 }
 
-// Returns the entries of the event ring for n choices: a power of two, at least 4 n + 8.
+// Returns the entries of the event ring for n choices: a power of two, at least 4 n + 8 and 64.
 uint32_t request_ring_entries(uint32_t choices);

@@ -60,15 +60,15 @@ struct sequence {
     struct request *request;
     struct sequence *sibling; // next sequence of the request
     uint32_t prompt_len;
-    uint32_t output_count; // number of settled output tokens, in history
-    uint32_t pending;      // number of outputs planned and not settled
-    uint32_t output_max;   // number of outputs at which it ends
-    uint32_t planned_len;  // tokens computed once all launched steps are done
-    uint32_t inflight;     // number of launched steps that refer to it
-    uint32_t postponed;    // times that its mask could not be made since its last token
-    uint32_t block_count;
-    uint32_t blocks_sent;    // number of these in the device's block table
-    uint32_t blocks_settled; // number of these that are full and settled
+    uint32_t output_count;   // number of settled output tokens, in history
+    uint32_t pending;        // number of outputs planned and not settled
+    uint32_t output_max;     // number of outputs at which it ends
+    uint32_t planned_len;    // tokens computed once all launched steps are done
+    uint32_t inflight;       // number of launched steps that refer to it
+    uint32_t postponed;      // times that its mask could not be made since its last token
+    uint32_t block_count;    // number of blocks that it holds
+    uint32_t blocks_sent;    // number of its blocks that are in the device's block table
+    uint32_t blocks_settled; // number of its blocks that are full and settled
     uint32_t type_from;      // position of the first token of type 1, or TYPE_FROM_NONE
     uint32_t *blocks;        // [blocks_per_sequence_max] block ids, memory of the slot
     int32_t *history_last;   // last chunk of its generated tokens
@@ -102,7 +102,8 @@ static inline bool sequence_planned_out(const struct sequence *s)
     return s->output_count + s->pending >= s->output_max;
 }
 
-// Returns true if its next row is one token, which the device has.
+// Returns true if its next row is a decode row: its input is the token that the device sampled
+// last.
 static inline bool sequence_decodes(const struct sequence *s)
 {
     return s->fed && s->state == SEQUENCE_RUNNING;
@@ -119,8 +120,9 @@ void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, in
 
 // Returns true if the sequences of the request need penalty rows.
 bool sequence_penalised(const struct request *request);
-// Returns true if its sampled rows may have masks; if its next one has one.
+// Returns true if its sampled rows may have masks: the request has a grammar or token rules.
 bool sequence_constrained(const struct sequence *s);
+// Returns true if its next sampled row has a mask, as far as the settled tokens show.
 bool sequence_masked(const struct sequence *s);
 
 // Returns true if a slot is free for one more sequence.
@@ -137,15 +139,18 @@ struct sequence *sequence_schedule(struct engine *engine, struct request *reques
 
 // Changes a waiting sequence to running. The caller makes it a holder of its blocks.
 void sequence_start(struct sequence *s);
-// Takes all blocks from a running sequence: immediately, or once its step in flight is settled.
+// Releases all blocks of a running sequence, which waits afterwards: immediately, or, if a step in
+// flight refers to it, once that is settled.
 void sequence_preempt(struct engine *engine, struct sequence *s);
 // Drops its row of the step that was just launched, because the row's mask could not be made. The
 // device keeps the sampling parameters and the row's last token, which is the input of the next
 // row.
 void sequence_postpone(struct sequence *s);
-// Takes the slot and all blocks from a waiting or running sequence. No step of it may be in flight.
+// Releases the slot, the penalty row and all blocks of a waiting or running sequence. No step of it
+// may be in flight. Only park.c calls it, which keeps the list of parked sequences.
 void sequence_park(struct engine *engine, struct sequence *s);
-// Ends a sequence and removes it from its request.
+// Ends a sequence in any state and removes it from its request, but pushes no event. Its entry is
+// freed now, or, if a step in flight refers to it, once that is settled.
 void sequence_end(struct engine *engine, struct sequence *s);
 // Counts one step of the sequence as settled, and completes a preemption or end that waited for it.
 void sequence_settled(struct engine *engine, struct sequence *s);

@@ -9,7 +9,7 @@
 
 enum { STEP_BUCKETS = 14 }; // upper bounds 1, 8, 16, 32, ... 16384, and unbounded
 
-// Returns the bucket of a size.
+// Returns the index of the smallest bucket whose upper bound is at least `size`.
 static inline uint32_t step_bucket(uint64_t size)
 {
     if (size <= 1)

@@ -2,8 +2,8 @@
 // Chunked memory. An owner (a request, or the history of a sequence) holds as many chunks as it
 // needs and finds them through its row of a table. The memory is mapped for the worst case, and
 // pages are used only when touched; the chunk freed last is reused first, and an empty store begins
-// at its first chunk again. One thread allocates and
-// frees; another thread may access the contents while it owns the request.
+// at its first chunk again. One thread allocates and frees; another thread may access the contents
+// while it owns the request.
 #pragma once
 
 #include <stddef.h>
@@ -40,8 +40,8 @@ static inline void store_alloc(struct store *store, uint32_t owner, uint64_t ite
 // Frees the chunks of an owner that holds `items` items.
 void store_free(struct store *store, uint32_t owner, uint64_t items);
 
-// Returns pages of free chunks at the end of the store to the system: at most `bytes` per call, and
-// none of the first `kept` bytes. The owner's thread.
+// Gives the pages of free chunks at the end of the store back to the system: at most `bytes` bytes
+// per call, and none of the first `kept` bytes of the store. Call it on the thread that allocates.
 void store_pages_return(struct store *store, size_t kept, size_t bytes);
 
 // Returns the address of an item. The items after it in the same chunk follow in memory.
