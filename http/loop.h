@@ -153,9 +153,9 @@ bool server_http2_is_on(const struct server_options *options);
 // watch.c
 enum status watch_open(struct http_thread *thread, struct error *err) MUST_USE;
 void watch_start(struct http_thread *thread); // call on the h2o thread
-void watch_add(struct exchange *x);           // notices when the client leaves
+void watch_add(struct exchange *x);           // notices when an HTTP/1 client leaves
 void watch_remove(struct exchange *x);
-void watch_second(struct http_thread *thread, uint64_t now); // the scan of each second
+void watch_second(struct http_thread *thread, uint64_t now); // each second: timeouts, on_second
 
 // loop.c: loop_main is the main function of an h2o thread. loop_listen, called before the thread
 // starts, binds its listening socket. loop_accept is the callback of the listener.

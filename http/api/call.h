@@ -37,7 +37,9 @@ bool call_any_model(struct body_call *call, const struct field_rules *rules);
 // before.
 bool call_kind(struct body_call *call, enum model_kind kind);
 
-// Frees the parsed body. Freeing a large tree takes milliseconds, so it happens in on_prepare.
+// Frees the parsed body: no field can be read afterwards, and strings that point into the body are
+// invalid. Also ends the counting of work. Freeing a large tree takes milliseconds, so call it in
+// on_prepare.
 void call_body_end(struct body_call *call);
 
 // If the preparation failed, sends its failure and returns true. Logs ignored fields.

@@ -27,8 +27,8 @@ void conversation_end(struct conversation *c);
 // Appends a message {role, content} and returns it (borrowed) so that the caller can add keys.
 json_t *conversation_add(struct conversation *c, const char *role, struct text content);
 
-// Checks that the id differs from those of the turn's other calls, because a result refers to its
-// call by id. Fails the fields otherwise. path: where the id is.
+// Adds the id to turn_ids. Fails the fields if another call of the turn has it, because a result
+// refers to its call by id. path: where the id is.
 void conversation_check_id(struct conversation *c, struct fields *f, struct text id,
                            const char *path);
 

@@ -50,8 +50,8 @@ void structured_read_responses(struct generation *g);
 // Messages: reads output_config.format and output_format in the same way.
 void structured_read_messages(struct generation *g);
 
-// Sets g->structured to this source. Keeps pointers to its text and to `path`, which must live as
-// long as the exchange's arena.
+// Sets g->structured to this source, with the alphabet of the model in place of source->alphabet.
+// Keeps pointers to its text and to `path`, which must live as long as the exchange's arena.
 void structured_set(struct generation *g, const struct grammar_source *source, const char *path);
 
 // h2o thread, if g->structured has a source. Returns false if the grammar is unknown and must be

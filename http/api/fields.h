@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the fields of one request body: types, ranges, defaults, and the exact JSON path of an
-// error. Only the first failure is kept; after it every reader returns its fallback, so an endpoint
-// reads all its fields in a row and checks `failed` once. Runs on an h2o thread or a text worker.
+// error. Only the first failure is kept. The reader of a wrong field returns its fallback, and the
+// readers after it still read their fields, so an endpoint reads all fields in a row and checks
+// `failed` once. Runs on an h2o thread or a text worker.
 // Returned strings point into the parsed body, the texts of failures into the arena.
 #pragma once
 
@@ -138,7 +139,7 @@ struct id_hints {
 // then incomplete.
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
                       struct id_hints hints, int32_t *out);
-// Returns an optional string; at is NULL if it is absent.
+// Returns an optional string; at is NULL if it is absent or, after failing f, if it is no string.
 struct text fields_string(struct fields *f, const char *name);
 
 // Returns a formatted path, valid for the next seven calls. In a loop, keep the common prefix with

@@ -146,9 +146,9 @@ void generation_tokenize(struct generation *g);
 void generation_prepared(struct generation *g);
 
 // For on_request. generation_begin generates the id and allocates the choices; returns false if the
-// fields have failed or the arena is full. generation_submit sends the failure in that case.
-// Otherwise it submits the request to the engine; if its grammar is unknown, after the grammar
-// thread has compiled it.
+// fields have failed or the arena is full. generation_submit (begun: the result of
+// generation_begin) sends the failure in that case. Otherwise it submits the request to the engine;
+// if its grammar is unknown, after the grammar thread has compiled it.
 bool generation_begin(struct generation *g, const char *id_prefix);
 // Stream only, between the two: sets the prompt text that the choice repeats first.
 void generation_echo(struct generation *g, uint32_t choice, struct text echo);

@@ -19,12 +19,13 @@ void openai_usage_put(const struct generation *g, struct json_buffer *out);
 // Returns the finish_reason of a choice that is over; static.
 const char *openai_finish_reason(const struct choice *c);
 
-// Makes the constant beginning of the stream's chunks (g->chunk). Returns false if the arena is
-// full.
+// Writes the constant beginning of the stream's chunks to g->chunk, in the exchange's arena.
+// Returns false if the arena is full. Does nothing and returns true if the answer is not a stream.
 bool openai_chunk_make(struct generation *g, const char *object);
 // Writes g->chunk and {"index": of the choice, with a comma at the end.
 void openai_chunk_begin(const struct generation *g, uint32_t choice, struct json_buffer *out);
-// Closes the choice and the chunk, with usage if the client requested it.
+// Closes the choice and the chunk. The chunk contains the usage so far if the client requested
+// continuous usage, or a null `usage` if it only requested the final one.
 void openai_chunk_end(const struct generation *g, struct json_buffer *out);
 
 // Writes ,"logprobs": with the first `count` visible entries of c; null if c is NULL or the request
