@@ -105,8 +105,9 @@ enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
 // VOCABULARY_TOKEN_BYTES_MAX. In a free part such an id does not matter: the position need not
 // change and the caller may continue.
 bool matcher_accept(struct matcher *m, int32_t token);
-// As matcher_accept, but for bytes that are not a token, such as a forced prefix. False: the bytes
-// are not allowed, or a limit was exceeded.
+// Advances m by bytes that are not a token, such as a forced prefix. Returns false and does not
+// change the position if the bytes are not allowed, an end id was accepted before, or a limit was
+// exceeded.
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 
 // matcher_out_of_memory returns true if the last failed call lacked memory, so that a larger cache
