@@ -23,8 +23,9 @@ struct rerank_args {
 
 struct rerank_prompt; // the parts that all documents of a query share
 
-// Creates a prompt in args->arena; args->query must outlive it. STATUS_TOO_LARGE: the query has
-// more than half of tokens_max, or leaves no space for a document.
+// Creates a prompt in args->arena; the tokenizer, the slice and the text of args->query must
+// outlive it. STATUS_TOO_LARGE: the query has more than half of tokens_max, or leaves no space for
+// a document.
 enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_args *args,
                                struct error *err) MUST_USE;
 

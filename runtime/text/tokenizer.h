@@ -26,7 +26,7 @@ enum status tokenizer_open(struct tokenizer **out, const char *folder, struct er
 
 // Opens a tokenizer without files, with `vocab` ids: ids 0 to 255 are bytes, each further id is a
 // distinct word. Decoding an encoded text restores it. A vocabulary below 256 contains the byte
-// values below `vocab`; other bytes are dropped.
+// values below `vocab`; other bytes are dropped. INVALID if `vocab` is 0 or above 2^24.
 enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab,
                                  struct error *err) MUST_USE;
 void tokenizer_close(struct tokenizer *t); // NULL is allowed

@@ -31,7 +31,8 @@ bool jinja_compare(struct jinja_run *run, int op, struct jinja_value a, struct j
 bool jinja_contains(struct jinja_run *run, struct jinja_value container, struct jinja_value item,
                     bool *out);
 
-// Attributes and items. If there is none, the result is an undefined value and not a failure.
+// Set *out to an attribute or item of a value. If the value has none of this name, the result is an
+// undefined value and not a failure; if `of` itself is undefined, the call fails.
 bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text name,
                    struct jinja_value *out);
 bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_value key,

@@ -194,7 +194,7 @@ void template_add(struct tokenizer *t, struct text name, struct text source);
 enum status unknown_open(const struct tokenizer *t, struct text name, int32_t *id,
                          struct error *err);
 int32_t byte_token_value(struct text name); // "<0x0A>" -> 10; any other name -> -1
-// Converts byte-level characters to bytes. Returns false if a character maps to no byte.
+// Writes the bytes of byte-level characters to out, [name.bytes]. False: one maps to no byte.
 bool bytes_unmap(struct text name, char *out, size_t *bytes);
 // Returns the bytes of a byte-level name in new memory, or `name` itself if some character maps to
 // no byte. at == NULL: the arena is full.
