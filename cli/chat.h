@@ -21,7 +21,8 @@ struct chat_answer {
     bool cut;     // true if max-tokens or a full context ended it
 };
 
-// The source of answers. After STATUS_IO or STATUS_DEVICE_FAULT it cannot answer again.
+// The source of answers. `answer` generates the answer to the messages (borrowed) and returns when
+// it is complete or stopped. After STATUS_IO or STATUS_DEVICE_FAULT it cannot answer again.
 struct chat_source {
     void *state;
     enum status (*answer)(void *state, json_t *messages, const struct chat_params *params,
@@ -32,7 +33,8 @@ struct chat_source {
 enum chat_part { CHAT_ANSWER, CHAT_REASONING, CHAT_PARTS };
 // Prints a piece of an answer. Answers go to stdout; reasoning goes to stdout (dim) if that is a
 // terminal, else to stderr. On a terminal, characters other than line ends and tabs that could
-// control it are escaped. Call chat_show_open before the first piece.
+// control it are escaped. Returns IO if stdout cannot be written. Call chat_show_open before the
+// first piece.
 enum status chat_show(enum chat_part part, struct text piece, struct error *err) MUST_USE;
 void chat_show_open(void);
 void chat_show_end(void); // call after each answer
@@ -51,11 +53,13 @@ void interrupt_end(void);  // ends the process by that signal; returns if there 
 // Reads the user's lines: with editing and history on a terminal, else unchanged.
 struct chat_lines;
 enum chat_line { CHAT_LINE, CHAT_END, CHAT_INTERRUPTED };
-// Opens the input. terminal: stdin and stdout are a terminal. history: file that stores the lines,
-// or NULL.
+// Opens the input; also after an error, close *out. terminal: true if stdin and stdout are a
+// terminal. history: file that stores the lines, or NULL; read and written on a terminal only.
 enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *history,
                             struct error *err) MUST_USE;
-// Returns the next line without its line end; the text is valid until the next call.
+// Reads the next line without its line end into *out, valid until the next call. prompt: shown on a
+// terminal. CHAT_INTERRUPTED: Ctrl-C, or a signal that ends the process. *out is set by CHAT_LINE
+// only.
 enum chat_line chat_lines_next(struct chat_lines *lines, const char *prompt, struct text *out);
 void chat_lines_close(struct chat_lines *lines); // NULL is allowed
 
@@ -66,9 +70,11 @@ struct chat_remote_args {
     const char *model;     // NULL: the first model that the server lists
     uint32_t silence_s;    // seconds without text after which an answer is abandoned; 0: no limit
 };
+// Connects to the server; also after an error, close *out.
 enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_args *args,
                              struct error *err) MUST_USE;
 const char *chat_remote_model(const struct chat_remote *remote);
+// `answer` of a struct chat_source whose state is the remote.
 enum status chat_remote_answer(void *remote, json_t *messages, const struct chat_params *params,
                                struct chat_answer *out, struct error *err) MUST_USE;
 void chat_remote_close(struct chat_remote *remote); // NULL is allowed

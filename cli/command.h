@@ -32,8 +32,6 @@ int command_pull(const struct command *self, int argc, char **argv);
 int command_list(const struct command *self, int argc, char **argv);
 int command_rm(const struct command *self, int argc, char **argv);
 
-// Parses the arguments of a command that expects positional_min to positional_max positional ones.
-// Returns -1 to continue, else the exit code, after printing help or a usage error.
 struct command_parse {
     const struct command *self;
     int argc;
@@ -45,12 +43,15 @@ struct command_parse {
     uint32_t positional_min, positional_max;
     struct texts *given; // receives the names of the options that were set; may be NULL
 };
+// Parses the arguments of a command that expects positional_min to positional_max positional ones,
+// and stores those in *positional. Returns -1 to continue, else the exit code, after printing help
+// or a usage error.
 int command_parse(const struct command_parse *args, struct arena *arena, struct texts *positional);
 
-// Prints "weft: TEXT" and returns EXIT_CODE_FAILURE.
+// Prints "weft: TEXT" on stderr and returns EXIT_CODE_FAILURE.
 int command_failed(const struct error *err);
 
-// Reads all of stdin into the arena.
+// Reads all of stdin into the arena, without a NUL after it. IO if reading fails.
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err) MUST_USE;
 
 // Flushes stdout; returns an error if the write failed, for example on a full disk. (If the reader
@@ -61,14 +62,15 @@ enum status output_flush(struct error *err) MUST_USE;
 // otherwise the text is unchanged.
 void output_text(FILE *to, struct text out);
 
-// Reads the next line of stdin without its line end; returns false at the end. The text is valid
-// until the next call.
-struct line_reader {
+struct line_reader { // zeroed by the caller first
     char *at;
     size_t bytes_allocated;
 };
+// Reads the next line of stdin without its line end (\n or \r\n); returns false at the end and if
+// reading fails (line_reader_end). The text is valid until the next call.
 bool line_next(struct line_reader *reader, struct text *out);
-// Returns an error if the text is not UTF-8, which the tokenizer would read as other text.
+// Returns INVALID if the text is not UTF-8, which the tokenizer would read as other text. what: the
+// subject of the error sentence, such as "the prompt".
 enum status text_check(const char *what, struct text text, struct error *err) MUST_USE;
 // Frees the buffer. Returns so_far, or an error if reading stdin failed.
 enum status line_reader_end(struct line_reader *reader, enum status so_far,
@@ -82,8 +84,9 @@ struct session {
     struct port *port;
     bool misnamed; // true if the model argument itself is wrong: a usage error
 };
-// session_plan opens the device and plans the model; session_open also loads it. session_close
-// frees both; call it also after an error.
+// session_plan opens the device, downloads the model if it is a name of the hub, and plans it;
+// session_open also loads it. session_close frees all; call it also after an error. folder: the
+// MODEL argument (model_spec_find).
 enum status session_plan(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err) MUST_USE;
@@ -130,13 +133,14 @@ enum status session_tokens_check(const struct session *session, const int32_t *t
 enum status session_submit(struct session *session, const struct submit_args *args,
                            struct request **out, struct error *err) MUST_USE;
 // Reads one event of the request (*came true). If there is none yet, runs one step of the engine
-// instead (*came false).
+// instead (*came false). Returns an error if the event is FINISH_ERROR.
 enum status session_poll(struct session *session, struct request *request, struct token_event *out,
                          bool *came, struct error *err) MUST_USE;
 // Steps the engine until the request has an event, and reads it.
 enum status session_next(struct session *session, struct request *request, struct token_event *out,
                          struct error *err) MUST_USE;
-// Submits one sequence for pooling and waits for its values; returns an error if one is not finite.
-// The caller frees the request with port_free.
+// Submits one sequence for pooling and waits for its values, [width] f32; returns an error if one
+// is not finite. If OK, the caller reads them with request_values and frees the request with
+// port_free.
 enum status session_pool(struct session *session, const struct submit_args *args, uint32_t width,
                          struct request **out, struct error *err) MUST_USE;

@@ -22,14 +22,14 @@
 // Appends {"role": role, "content": content} to an array of messages.
 void message_add(json_t *messages, const char *role, struct text content);
 
-// Renders the messages (borrowed) with the model's template and encodes them; the tokens are
-// allocated in the arena.
+// Renders the messages (borrowed) with the model's template and encodes them. Sets submit->tokens,
+// allocated in the arena, and submit->token_count.
 enum status conversation_encode(const struct session *session, json_t *messages,
                                 struct arena *arena, struct submit_args *submit,
                                 struct error *err) MUST_USE;
 
-// Returns an error if the prompt has no tokens or leaves no space for an answer. Sets
-// submit->max_tokens: if 0, to the rest of the context.
+// Returns INVALID if the prompt has no tokens, TOO_LARGE if it leaves no space for an answer. Sets
+// submit->max_tokens to max_tokens; if that is 0, to the rest of the context.
 enum status prompt_bounds(const struct session *session, struct submit_args *submit,
                           uint32_t max_tokens, struct error *err) MUST_USE;
 
@@ -43,17 +43,18 @@ struct continuation {
 
 struct continue_args {
     const struct submit_args *submit;
-    // Called with each piece of text, which consists of complete characters; may be NULL.
+    // Called with each piece of text, which consists of complete characters; an error ends the
+    // answer. May be NULL.
     enum status (*show)(void *context, bool reasoning, struct text piece, struct error *err);
-    bool (*stop)(void *context); // called after each step; true: stop; may be NULL
+    bool (*stop)(void *context); // called after each step; returns true to stop; may be NULL
     void *context;
     struct arena *arena; // for temporary data
     // true: separate reasoning from text by the model's markers; false: print the markers
     bool separate_reasoning;
 };
 
-// Generates until the model ends or stop returns true. The caller zeroes `out` before and frees it
-// with continuation_end, also after an error.
+// Generates until the model ends the answer, a limit of tokens is reached or stop returns true. The
+// caller zeroes `out` before and frees it with continuation_end, also after an error.
 enum status prompt_continue(struct session *session, const struct continue_args *args,
                             struct continuation *out, struct error *err) MUST_USE;
 void continuation_end(struct continuation *made);

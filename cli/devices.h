@@ -28,8 +28,9 @@ struct device_list {
 void devices_begin(const struct model_spec *specs, uint32_t count);
 
 // Stores the devices that a model may use: those that its --device option numbers, else the first
-// ones, one per copy or rank; a CPU counts as one. Opens those that are not open yet. If the option
-// is `auto` and there is no GPU, logs why and uses the CPU.
+// ones, one per copy or rank; a CPU counts as one. *count: number of devices stored. Opens those
+// that are not open yet. If the option is `auto` and there is no GPU, logs why and uses the CPU.
+// The list owns the devices and keeps those that it opened before an error.
 enum status devices_of(struct device_list *list, struct loaded_device *out[OPTION_DEVICES_MAX],
                        uint32_t *count, const struct model_spec *spec,
                        const struct device_settings *settings, struct error *err) MUST_USE;

@@ -28,7 +28,7 @@ struct engines {
     struct engine_slot slots[ENGINES_MAX]; // the copies of a model are next to each other
     uint32_t count;                        // slots from this one on are free
     bool several_devices;
-    // Slots do not change while a thread handles the failure of a device.
+    // held while slots change, and by a thread that handles the failure of a device
     pthread_mutex_t lock;
     struct signals *signals;
 };
@@ -38,17 +38,19 @@ void engines_init(struct engines *engines, struct signals *signals, bool several
 // Stores the copies of a model, first[0] to first[copies - 1], in free slots and sets their
 // members `slot`. Returns false if too few are free.
 bool engines_add(struct engines *engines, struct loaded_model *first);
-// Starts the threads of the copies.
+// Starts the threads of the copies. After an error those started before run on.
 enum status engines_start(struct engines *engines, const struct loaded_model *first,
                           struct error *err) MUST_USE;
-// Waits until the engines of the copies have no requests, ends their threads and frees their slots.
-// Returns false, and changes nothing more, if the device of one has failed.
+// Makes the engines of the copies refuse new requests, waits until they have none, ends their
+// threads and frees their slots. Returns false, and changes nothing more, if the device of one has
+// failed.
 bool engines_remove(struct engines *engines, const struct loaded_model *first);
 
 bool engine_has_failed(const struct engines *engines, const struct loaded_model *model);
 uint32_t engines_failed(const struct engines *engines); // number of engines that have failed
 bool engines_lost(const struct engines *engines);       // true if there are engines and all failed
 
-// Stops the engines and waits for their threads until the deadline, at least for a second. Returns
-// false if one still runs.
+// Makes the engines refuse new requests and waits for their threads until the deadline
+// (CLOCK_MONOTONIC, ns), at least for a second. Returns false if one still runs; threads of engines
+// whose device has failed do not count and are not waited for.
 bool engines_end(struct engines *engines, uint64_t deadline);

@@ -10,19 +10,20 @@ struct serve_keys {
     bool made;         // true if the only key was generated here and must be printed
 };
 
-// Checks the options before any file is read. Returns an error for a key that cannot be sent in a
-// header, or if there is no key and the address is reachable from other machines.
+// Checks the options before any file is read. INVALID for a key that cannot be sent in a header,
+// REFUSED if no source has a key and the address is reachable from other machines.
 enum status keys_options_check(const struct serve_settings *settings, struct error *err) MUST_USE;
 
 // Returns true if the operator gave a key in any of the sources; false: one is generated.
 bool keys_are_given(const struct serve_settings *settings);
 
-// Collects the keys of all sources. If there is none, generates one for a loopback address, and
-// returns an error for other addresses.
+// Collects the keys of the options and the file. If neither names a key other than admin keys, adds
+// WEFT_API_KEY if it is set. If there is no key at all, generates one for a loopback address, and
+// returns REFUSED for other addresses.
 enum status keys_collect(struct serve_keys *out, const struct serve_settings *settings,
                          struct arena *arena, struct error *err) MUST_USE;
 
-// Reads only the keys of the file, for a reload.
+// Reads only the keys of the file, for a reload. INVALID if it has none.
 enum status keys_of_file(struct serve_keys *out, const char *path, struct arena *arena,
                          struct error *err) MUST_USE;
 

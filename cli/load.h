@@ -73,8 +73,8 @@ enum status models_fetch(struct loaded *loaded, struct error *err) MUST_USE;
 // Call after models_fetch. Opens tokenizers, templates and plans of all models; allocates no
 // tensor. A copy that may use several devices gets the one with most memory left. Splits the KV
 // memory and compares the sum of the plans with the free memory of each device. Prints the sum to
-// stderr, and the complete plan at log level debug or if it does not fit. more: a line of the
-// complete plan about other memory of the process, or NULL.
+// stderr, and the complete plan at log level debug or if it does not fit: then NO_MEMORY. more: a
+// line of the complete plan about other memory of the process, or NULL.
 enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *more,
                         struct error *err) MUST_USE;
 
@@ -96,12 +96,14 @@ enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 // Closes the files of the models, which nothing reads after loading.
 void sources_close(struct loaded *loaded);
 
+// Closes models, ranks and devices and frees the arena. The engines' threads must have ended.
 void loaded_close(struct loaded *loaded);
 
 // For models that are loaded and unloaded at run time. Closes all copies of one model, whose
 // engines have ended; the arena keeps its texts.
 void loaded_model_close(struct loaded_model *first);
-// Closes the models and frees the arena, but not the devices, which another struct owns.
+// Closes the models and frees the arena, in which `loaded` itself may be, but not the devices,
+// which another struct owns.
 void loaded_discard(struct loaded *loaded);
 // Returns the bytes that the plan of the model needs on the device, compared by kind and number.
 uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *device);
@@ -110,7 +112,8 @@ uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *dev
 // blocks, if it has any.
 struct device_need memory_planned(const struct loaded_model *model);
 
-// Returns the formats of the weights if they are held as codes, else their dtype.
+// Returns the names of the formats of the weights if they are held as codes, else that of their
+// dtype; owned by the facts.
 const char *facts_held(const struct model_facts *facts);
 // Prints the plan of one model as text, for `weft inspect` and the log.
 void plan_print(FILE *out, const struct loaded_model *model);

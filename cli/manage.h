@@ -22,6 +22,7 @@ enum status manager_open(struct manager **out, const struct manager_args *args,
 // false if it still works: then nothing that it uses may be freed. Jobs that wait are refused.
 bool manager_close(struct manager *manager, uint64_t deadline);
 
-// For server_options: queues a job. context: address of the pointer to the manager, which must be
-// open before models are served. h2o threads; does not block.
+// For server_options: queues a job, or answers it as refused if too many jobs wait or the server
+// ends. context: address of the pointer to the manager, which must be open before models are
+// served. h2o threads; does not block.
 void manager_job(void *context, struct manage_job *job);

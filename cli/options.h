@@ -75,9 +75,12 @@ struct options_parse_args {
     struct texts *given; // receives the names of the options that were set, in order; may be NULL
 };
 
+// Texts point into argv or the arena. After --help parsing continues. INVALID for an unknown option
+// or a wrong value.
 enum status options_parse(const struct options_parse_args *args, struct error *err) MUST_USE;
 
-// Sets one option given after a model folder: `name=value`, or only `name` for a flag.
+// Sets one option given after a model folder: `name=value`, or only `name` for a flag (value NULL).
+// A text field points at `value`, which must live as long as the fields.
 enum status option_assign(const struct option_table *table, void *fields, const char *name,
                           const char *value, struct arena *arena, struct error *err) MUST_USE;
 

@@ -6,13 +6,14 @@
 
 #include <jansson.h>
 
-// Sets the options of the object's members in the fields of the tables, as options_parse does.
-// models: receives the member "models", borrowed, or NULL.
 struct config_tables {
     const struct option_table *tables; // [count]
     void *const *fields;               // [count]
     uint32_t count;
 };
+// Sets the options of the object's members in the fields of the tables, as options_parse does;
+// texts are copied to the arena. models: receives the member "models", a list borrowed from config,
+// or NULL. INVALID for another member or a wrong value.
 enum status config_read(const struct config_tables *tables, const json_t *config,
                         const json_t **models, struct arena *arena, struct error *err) MUST_USE;
 

@@ -32,19 +32,23 @@ struct served_models {
     _Atomic bool stopping; // true: waiting for requests ends
 };
 
-// Adds a loaded model and creates the ports of its engines. NO_SPACE if there are too many models.
+// Adds a loaded model and assigns slots to its engines; it is not served yet. NO_SPACE if there are
+// too many models. own: see served_entry.
 enum status served_models_add(struct served_models *all, struct loaded *loaded,
                               struct loaded_model *first, bool own, struct error *err) MUST_USE;
-// At startup: starts the engines and serves all models.
+// At startup, one after the other: served_models_begin sets up the ports of all models added and
+// starts their engines; served_models_serve lets the server accept requests for them.
 enum status served_models_begin(struct served_models *all, struct error *err) MUST_USE;
 void served_models_serve(struct served_models *all);
-// At run time, after served_models_add: starts the engines of the last model and serves it.
+// At run time, after served_models_add: sets up the ports of the model added last, starts its
+// engines and serves it.
 enum status served_models_open(struct served_models *all, struct error *err) MUST_USE;
 // Stops serving the model, waits until its requests have ended and frees it. REFUSED if its device
 // has failed or the server ends: then it stays in memory.
 enum status served_models_close(struct served_models *all, struct served_entry *entry,
                                 struct error *err) MUST_USE;
 
+// Returns the entry of the model that has this name among its names, or NULL.
 struct served_entry *served_models_find(const struct served_models *all, const char *name);
 
 // After server_close: frees models, lists and grammars; main's `loaded` stays.

@@ -13,8 +13,8 @@ struct model_settings {           // given after a folder for one model, or with
     int kv_cache_dtype;           // index into {auto, float32, bfloat16, float16, int8}
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
     uint32_t tensor_parallel_size, data_parallel_size;
-    uint64_t kv_cache_memory; // bytes; 0: a share of the free memory
-    double kv_share;
+    uint64_t kv_cache_memory;        // bytes; 0: a share of the free memory
+    double kv_share;                 // weight when memory for KV blocks is split among models
     double step_stretch;             // -1: the device's default
     struct texts served_model_names; // names in place of that of the folder
     const char *chat_template;       // file, or NULL
@@ -39,9 +39,9 @@ struct device_settings { // common to all devices
     const char *device_cache; // folder, or NULL
     int exact;                // 1, 0, or -1: the device's default
     int overlap_kernels;      // 1 or 0
-    uint32_t threads;
-    int log_level;
-    int log_format;
+    uint32_t threads;         // of the cpu device; 0: all usable cores
+    int log_level;            // enum log_level
+    int log_format;           // enum log_format
 };
 
 struct serve_settings {
@@ -86,8 +86,9 @@ struct model_spec {
     // First of served_model_names, else NAME, else ORG/NAME:QUANT of the hub or the last part of
     // the folder.
     const char *id;
-    struct texts names; // all names; the first is id. Only set by model_spec_parse
-    const char *folder;
+    // All names; the first is id. Empty if model_spec_find found a folder or file.
+    struct texts names;
+    const char *folder; // path of a folder or GGUF file, or a name of the hub
     struct model_settings settings;
 };
 enum status model_spec_parse(struct model_spec *out, const char *text,
@@ -106,4 +107,5 @@ enum status model_spec_find(struct model_spec *out, const char *text,
                             const struct model_settings *all, struct arena *arena,
                             struct error *err) MUST_USE;
 
+// Fills the options of model_plan_open that follow from the settings alone.
 void model_settings_to_options(const struct model_settings *s, struct model_options *out);

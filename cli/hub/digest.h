@@ -13,11 +13,12 @@ enum { DIGEST_TEXT_BYTES = 65 };
 
 struct digest;
 
-// file_bytes: size of the content, which git's digest begins with. UNSUPPORTED if weft was built
-// without libssl.
+// sha256: true for SHA-256, false for git's SHA-1. file_bytes: size of the content, which git's
+// digest begins with. UNSUPPORTED if weft was built without libssl, or OpenSSL lacks the digest.
 enum status digest_open(struct digest **out, bool sha256, uint64_t file_bytes,
                         struct error *err) MUST_USE;
 void digest_add(struct digest *digest, const void *at, size_t bytes);
-// Writes the digest as lower-case hexadecimal digits.
+// Writes the digest as lower-case hexadecimal digits with a NUL. No other call but digest_close may
+// follow.
 void digest_finish(struct digest *digest, char out[DIGEST_TEXT_BYTES]);
 void digest_close(struct digest *digest); // NULL is allowed

@@ -12,7 +12,7 @@ struct hub_name {
     char revision[HUB_WORD_MAX]; // branch, tag or commit; "main" if none is given
 };
 
-// Returns true if the text has the form of a name and fills *out.
+// Returns true if the text has the form of a name and fills *out; *out is undefined otherwise.
 bool hub_name_parse(struct hub_name *out, const char *text);
 
 // Returns true if a model argument is a name of the hub: it has the form, nothing is at that path,
@@ -20,5 +20,5 @@ bool hub_name_parse(struct hub_name *out, const char *text);
 // path).
 bool hub_name_is(struct hub_name *out, const char *text);
 
-// Returns true for the 40 hexadecimal digits of a commit.
+// Returns true for the 40 lower-case hexadecimal digits of a commit.
 bool hub_is_commit(const char *text);

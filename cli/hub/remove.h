@@ -4,8 +4,9 @@
 
 #include "cli/hub/cache.h"
 
-// Removes the model: all of the repository, or with a quant only the files of that, or, if `only`
-// is true, what is of name->revision alone. Contents that another snapshot uses stay. *bytes
-// receives what became free. NOT_FOUND if it is not there, REFUSED while a process downloads it.
+// Removes the model from the cache: without a quant and with `only` false, all of the repository;
+// otherwise files of the snapshot of name->revision, those of the quant or all. Contents that
+// another snapshot uses stay. *bytes: bytes that became free. NOT_FOUND if it is not there, REFUSED
+// while a process downloads it, IO if a file cannot be removed.
 enum status hub_remove(uint64_t *bytes, const struct hub_name *name, bool only, struct arena *arena,
                        struct error *err) MUST_USE;

@@ -23,22 +23,24 @@ struct hub_listing {
 void hub_listing_add(struct hub_listing *listing, struct hub_file file, struct arena *arena);
 const struct hub_file *hub_listing_find(const struct hub_listing *listing, const char *path);
 
-// Returns true if the model is a folder of safetensors, not a GGUF file: by its files, and no quant
-// is named.
+// Returns true if the model is to be read as a folder of safetensors, not as a GGUF file: no quant
+// is named, and there are safetensors files or no GGUF file.
 bool hub_is_folder(const struct hub_listing *listing, const struct hub_name *name);
 
 // Returns true for the JSON files and templates of a model folder, which are small.
 bool hub_is_description(const char *path);
 
 // Appends the tokenizer's files and the weights of a model folder to *out. folder: "" or the
-// subfolder with the weights, with a slash after it. index: model.safetensors.index.json, parsed,
-// or NULL. NOT_FOUND if the repository has no weights or no tokenizer that weft reads.
+// subfolder with the weights, with a slash after it. index: model.safetensors.index.json as json_t,
+// or NULL. UNSUPPORTED if the repository has no weights or no tokenizer that weft reads, NOT_FOUND
+// if it lacks a file that the index names.
 enum status hub_folder_select(struct hub_listing *out, const struct hub_listing *listing,
                               const struct hub_name *name, const char *folder, const void *index,
                               struct arena *arena, struct error *err) MUST_USE;
 
-// Stores the parts of the GGUF file of name->quant in *out, in order. Without a quant it is Q4_K_M,
-// else the only file. NOT_FOUND, with a list, if the choice is not clear or a part is missing.
+// Appends the parts of the GGUF file of name->quant to *out, in order. Without a quant it is
+// Q4_K_M, or else the only file. NOT_FOUND if the choice is not clear (the sentence lists the
+// files) or a part is missing.
 enum status hub_gguf_select(struct hub_listing *out, const struct hub_listing *listing,
                             const struct hub_name *name, struct arena *arena,
                             struct error *err) MUST_USE;

@@ -8,9 +8,9 @@
 #include "cli/hub/progress.h"
 #include "cli/hub/select.h"
 
-// Downloads the files whose blobs are missing. folder: that of the repository; commit: the revision
-// to read. The caller holds the locks of the blobs. NO_SPACE if the disk has too little
-// space, which is checked first.
+// Downloads the files whose blobs are missing. folder: that of the repository in the cache; commit:
+// the revision to read. The caller holds the locks of the blobs. NO_SPACE if the disk has too
+// little space, which is checked first; errors of hub_failed.
 enum status hub_transfer(const struct hub_client *client, const struct hub_name *name,
                          const char *folder, const char *commit, const struct hub_listing *files,
                          struct hub_progress *progress, struct error *err) MUST_USE;
