@@ -69,12 +69,13 @@ struct attn_capacity {
     uint32_t workers; // items that can run at the same time; 0: parts have ATTN_PART_TOKENS keys
 };
 
-// Returns the capacity that any step within the limits needs. Part states, each 16 x dim floats,
-// take at most partial_bytes_max bytes. If a step uses up the states or the items for parts, its
-// remaining rows, which are the shortest, are not cut into parts.
+// Returns the capacity that any step within the limits needs. wide_rows is ATTN_WIDE_ROWS; a device
+// with other kernels may change it afterwards. workers: see attn_capacity. Part states, each 16 x
+// dim floats, take at most partial_bytes_max bytes. If a step uses up the states or the items for
+// parts, its remaining rows, which are the shortest, are not cut into parts.
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
                                         size_t partial_bytes_max, uint32_t workers);
-// Returns the largest size of the private part.
+// Returns the largest size of the private part in bytes.
 size_t attn_plan_bytes(const struct attn_capacity *capacity);
 // Fills the private part of a record from its rows. limits and capacity must be those that the
 // record's layout was made for. Returns the bytes used: the lists have no gaps, because they are

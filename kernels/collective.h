@@ -26,10 +26,10 @@ struct all_reduce_args {
 // Puts the columns of all ranks side by side: the columns of rank r end before ends[r], where those
 // of rank r + 1 begin.
 struct all_gather_args {
-    const float *in; // [rows][columns of this rank] f32
-    float *out;      // [rows][stride] f32
-    uint32_t rows, stride;
-    uint32_t ranks; // ranks of the communicator
+    const float *in;       // [rows][columns of this rank] f32
+    float *out;            // [rows][stride] f32
+    uint32_t rows, stride; // stride: floats from one row of `out` to the next
+    uint32_t ranks;        // ranks of the communicator
     uint32_t ends[RANKS_MAX];
 };
 

@@ -4,8 +4,8 @@
 // point each.
 //
 // Threads: one thread at a time (the loading thread) calls open, close and the memory and weight
-// functions; each stream belongs to one thread (an engine's). Ownership: the caller of a take or
-// open function must call the matching give or close. Only code in the device's folder reads memory
+// functions; each stream belongs to one thread (an engine's). Ownership: the caller of an alloc or
+// open function must call the matching free or close. Only code in the device's folder reads memory
 // that the device writes, except host-visible memory after wait().
 #pragma once
 
@@ -179,7 +179,7 @@ typedef const struct device_api *device_plugin_entry(void);
 // Opens the shared object of device `name`: library_path if not NULL, else libweft_NAME.so in the
 // executable's folder, else in ../lib/weft from there; without library_path, never in the working
 // directory. Returns NOT_FOUND if library_path is NULL and neither file exists, NO_DEVICE with the
-// reason if library_path does not exist or the object cannot be opened. The object stays loaded
-// until the process ends.
+// reason if library_path does not exist, the object cannot be opened or its ABI is another one. The
+// object stays loaded until the process ends.
 enum status device_plugin_open(const struct device_api **out, const char *name,
                                const char *library_path, struct error *err) MUST_USE;

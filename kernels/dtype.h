@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types of tensors, and the exact conversions between them (round to nearest even).
+// Element types of tensors, and the conversions between them. Widening is exact; narrowing rounds
+// to nearest even, and a NaN stays a NaN.
 #pragma once
 
 #include <stddef.h>

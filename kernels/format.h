@@ -3,10 +3,10 @@
 // formats in a file. A block is `elements` consecutive elements of a row. The formats and their
 // blocks are those of GGUF; an element is
 //
-//   Q4_0, Q5_0, Q8_0   (code - zero) * scale           groups of 32: scale f16
-//   Q4_1, Q5_1         code * scale + least            groups of 32: scale and least f16
-//   Q4_K, Q5_K         code * (d * s) - dmin * m       256: d, dmin f16; groups of 32: s, m of 6
-//   bits Q6_K               (code - 32) * (d * s)           256: d f16; groups of 16: s int8
+//   Q4_0, Q5_0, Q8_0   (code - zero) * scale       groups of 32: scale f16
+//   Q4_1, Q5_1         code * scale + least        groups of 32: scale and least f16
+//   Q4_K, Q5_K         code * (d * s) - dmin * m   256: d, dmin f16; groups of 32: 6-bit s, m
+//   Q6_K               (code - 32) * (d * s)       256: d f16; groups of 16: s int8
 //
 // Codes are unsigned; Q8_0's int8 elements are held with 128 added.
 #pragma once

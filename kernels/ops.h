@@ -54,11 +54,11 @@ struct embed_args {
 // out = layer_norm(word[token] + position[position + position_offset] + type[type]).
 struct embed_bert_args {
     enum dtype act;
-    const struct weight *word, *position_table, *type_table; // type_table may be NULL
+    const struct weight *word, *position_table, *type_table; // [rows][width]; type: or NULL
     const struct weight *norm_weight, *norm_bias;            // [width]
-    const int32_t *token;
-    const uint32_t *position, *type;
-    void *out;                                    // [T][width] act
+    const int32_t *token;            // [T]; here and below, an index outside of its table is row 0
+    const uint32_t *position, *type; // [T]
+    void *out;                       // [T][width] act
     uint32_t token_count, width, position_offset; // offset: 0 BERT, padding id + 1 RoBERTa
     float epsilon;
 };
@@ -66,10 +66,10 @@ struct embed_bert_args {
 // If add: residual += add (rounded to act). out = residual * rsqrt(mean(residual^2) + eps) * w.
 struct rms_norm_args {
     enum dtype act;
-    void *residual;  // [rows][width] act, updated in place
-    const void *add; // [rows][width] act, or NULL
-    const struct weight *weight;
-    void *out; // [rows][width] act
+    void *residual;              // [rows][width] act, updated in place
+    const void *add;             // [rows][width] act, or NULL
+    const struct weight *weight; // w, [width]
+    void *out;                   // [rows][width] act
     uint32_t rows, width;
     float epsilon;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
@@ -124,7 +124,7 @@ struct attn_args {
     uint64_t layer_offset, value_offset, head_bytes, token_bytes;
     struct attn_shape shape;
     uint32_t blocks_max, block_shift, row_count, token_count;
-    const struct weight *next; // as in rms_norm_args
+    const struct weight *next; // weight of the next product, which may be prefetched; or NULL
 };
 
 // out[t][i] = silu(gate) * up with in = [gate | up].
@@ -133,7 +133,7 @@ struct swiglu_args {
     const void *in; // [rows][2 * width] act
     void *out;      // [rows][width] act
     uint32_t rows, width;
-    const struct weight *next; // as in rms_norm_args
+    const struct weight *next; // weight of the next product, which may be prefetched; or NULL
 };
 
 enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };

@@ -130,8 +130,8 @@ struct step { // header of the record, 256 bytes with its padding
     uint32_t history_count;
     uint32_t bias_count;
     uint32_t token_listed; // tokens in the token section
-    uint32_t q_len_max;
-    uint32_t kv_len_max;
+    uint32_t q_len_max;    // largest q_len of a row
+    uint32_t kv_len_max;   // largest kv_len of a row
     uint32_t reserved[4];
     struct step_layout layout;
 };

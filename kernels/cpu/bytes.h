@@ -51,6 +51,7 @@ static inline void byte_walsh(float x[BYTE_BLOCK])
             }
 }
 
+// x = H D x in place: the rotation of a block.
 static inline void byte_rotate(float x[BYTE_BLOCK])
 {
     for (uint32_t i = 0; i < BYTE_BLOCK; i++)

@@ -20,11 +20,11 @@
 //               halves); then the codes
 //
 // Codes of a group are lines of 64 bytes, 16 rows of 4 bytes, a quad of K for each row:
-//   4 bits       4 lines; the low nibbles of line l are quad l, the high ones quad l + 4
-//   5 and 6 bits 2 times 3 lines A, B, C: the low six bits are quads 0, 1, 2; the top two bits of
-//   A,
-//                B and C are bits 0-1, 2-3 and 4-5 of quad 3
-//   8 bits       8 lines
+//   4 bits        4 lines; the low nibbles of line l are quad l, the high ones quad l + 4
+//   5 and 6 bits  two times 3 lines A, B, C, for quads 0 to 3 and 4 to 7: the low six bits are the
+//                 first three quads; the top two bits of A, B and C are bits 0-1, 2-3 and 4-5 of
+//                 the fourth
+//   8 bits        8 lines
 #pragma once
 
 #include "kernels/format.h"
@@ -93,10 +93,11 @@ size_t code_weight_bytes(const struct weight_shape *);
 // Returns NULL if the source fits the weight, or what is wrong.
 const char *code_source_check(const struct weight *, uint32_t first_row,
                               const struct weight_source *);
-// Returns the place of a row of the weight in its panel.
+// Returns the index, 0 to 15, of a row of the weight in its panel.
 uint32_t code_row_lane(const struct weight *, uint32_t row);
-// Packs rows [first, end) of the source; `row` is the weight's row of the source's row 0. Floats
-// are rounded to the part's format, which is not nested.
+// Packs rows [first, end) of the source, which code_source_check has accepted; `row` is the
+// weight's row of the source's row 0. Floats are rounded to the part's format, Q4_1 or Q8_0.
+// Threads may pack different panels of a weight at the same time.
 void code_rows_put(const struct device *, struct weight *, uint32_t row,
                    const struct weight_source *, uint32_t first, uint32_t end);
 // Rounds 32 floats to a block of Q4_1 or Q8_0 (decision 0054).

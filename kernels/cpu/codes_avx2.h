@@ -92,7 +92,7 @@ LANES_INLINE code_halves code_halves_of(const char *first, const char *second)
     return (code_halves){_mm256_or_si256(a, a_high), _mm256_or_si256(b, b_high),
                          _mm256_or_si256(a, b_high)};
 }
-// As code_dot for Q6_K: each half times its scale.
+// Returns sums of (code - 32) * x of a group of Q6_K, each half multiplied by its int8 scale.
 LANES_INLINE code_ints code_dot_halves(const code_quads *q, const struct code_x *x,
                                        const code_halves *s)
 {

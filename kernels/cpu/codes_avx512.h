@@ -77,7 +77,7 @@ LANES_INLINE code_halves code_halves_of(const char *first, const char *second)
     __m512i low = _mm512_and_si512(a, _mm512_set1_epi32(0xFFFF));
     return (code_halves){a, b, _mm512_or_si512(low, _mm512_slli_epi32(b, 16))};
 }
-// As code_dot for Q6_K: each half times its scale.
+// Returns sums of (code - 32) * x of a group of Q6_K, each half multiplied by its int8 scale.
 LANES_INLINE code_ints code_dot_halves(const code_quads *q, const struct code_x *x,
                                        const code_halves *s)
 {

@@ -117,12 +117,14 @@ struct cpu_kernels {
     // Packs 16 rows of activations (a tile) if the weights' dtype needs it, else does nothing.
     void (*pack)(const struct product *, uint32_t tile);
     void (*codes_pack)(const struct product *, uint32_t tile); // for weights held as codes
-    // Computes slabs [first, end) of weights of a dtype, of weights held as codes.
+    // Compute slabs [first, end): `product` of weights of a dtype, `codes` of weights held as
+    // codes. worker: index of the calling thread, which selects its part of the scratch.
     void (*product)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
     void (*codes)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
     void (*attn)(const struct attn_job *);
     void (*attn_merge)(const struct attn_job *); // merges states of parts into the output
     void (*sample)(const struct sample_row *);
+    // Writes elements [first, first + count) of a random source (philox_normal).
     void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);
 };
 
@@ -163,8 +165,8 @@ struct stream {
 enum status cpu_device_open(struct device **out, const struct device_options *options,
                             enum cpu_isa highest, struct error *err) MUST_USE;
 
-// Returns the best ISA level up to `highest` that this processor has and whose results are verified
-// to be right.
+// Returns the best ISA level up to `highest` (CPU_ISA_COUNT: any that is fast) that this processor
+// has and whose results it verifies. Changes signal handlers meanwhile: one thread at a time.
 enum cpu_isa cpu_isa_find(enum cpu_isa highest);
 const char *cpu_isa_name(enum cpu_isa level);
 struct cpu_kernels cpu_isa_kernels(enum cpu_isa level);
@@ -178,7 +180,7 @@ uint64_t cpu_stream_steps(const struct stream *stream);
 // Floats of scratch that one thread needs for attention with heads of this dim.
 size_t attn_scratch_floats(uint32_t dim);
 
-// Floats of the state of a part: 16 outputs, maxima and sums.
+// Returns the floats of the state of a part: for 16 rows the outputs, maxima and sums.
 static inline size_t attn_state_floats(uint32_t dim)
 {
     return (size_t)16 * ((dim + 31) / 32 * 32) + 32;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the cpu device; see memory.c. Memory is zeroed and 256-byte aligned.
+// Memory of the cpu device; see memory.c. Memory is zeroed and 256-byte aligned, and is freed with
+// the same `bytes` (at NULL is allowed). NO_MEMORY if the system has none.
 #pragma once
 
 #include "kernels/device.h"

@@ -41,6 +41,8 @@ static inline void ticket_fill(struct ticket_box *box, threads_work *work, void 
     atomic_store_explicit(&box->unfinished, chunks, memory_order_relaxed);
 }
 
+// Offers the chunks of a filled job to all threads. number: the job's number, another one for each
+// job.
 static inline void ticket_publish(struct ticket_box *box, uint32_t number, uint32_t chunks)
 {
     atomic_store(&box->ticket, (uint64_t)number << 32 | chunks);
@@ -54,6 +56,7 @@ static inline bool ticket_load(struct ticket_box *box, struct ticket_seen *seen)
     return (uint32_t)seen->ticket != 0;
 }
 
+// Reads the job's fields. They belong to the ticket only if ticket_claim succeeds afterwards.
 static inline void ticket_read(struct ticket_box *box, struct ticket_seen *seen)
 {
     seen->work = atomic_load_explicit(&box->work, memory_order_relaxed);
@@ -61,7 +64,8 @@ static inline void ticket_read(struct ticket_box *box, struct ticket_seen *seen)
     seen->chunks = atomic_load_explicit(&box->chunks, memory_order_relaxed);
 }
 
-// Tries to take a chunk. Returns true if chunk ticket_chunk() is the calling thread's.
+// Tries to take a chunk. Returns true if chunk ticket_chunk() is the calling thread's; false, also
+// without a reason: begin again with ticket_load.
 static inline bool ticket_claim(struct ticket_box *box, struct ticket_seen *seen)
 {
     uint64_t ticket = seen->ticket;

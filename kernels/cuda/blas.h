@@ -22,7 +22,7 @@ enum product_by { BY_LIBRARY, BY_SMALL, BY_WIDE, PRODUCT_BY_COUNT };
 struct product_choice {
     uint64_t by;               // enum product_by
     cublasLtMatmulAlgo_t algo; // BY_LIBRARY: the algorithm
-    uint64_t workspace;
+    uint64_t workspace;        // bytes, at most BLAS_WORKSPACE
 };
 
 struct blas_plan {
@@ -37,7 +37,7 @@ struct blas_plan {
 struct tuned_choice {
     struct plan_key key;
     struct product_choice choice;
-    uint64_t sum;
+    uint64_t sum; // checksum of the members before it
 };
 
 struct blas {
@@ -57,8 +57,9 @@ struct blas {
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
 // Sets plan->choice to the library's first choice for exactly these rows; false if there is none.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
-// blas_cache.c: earlier choices of this or another process. tuned_find returns NULL if there is
-// none.
+// blas_cache.c: earlier choices of this or another process. tuned_read reads the file, if the
+// device has a cache folder; tuned_find returns NULL if there is no choice; tuned_add also writes
+// the file, whose errors are ignored.
 void tuned_read(struct blas *blas, const struct device *device);
 const struct tuned_choice *tuned_find(const struct blas *blas, const struct plan_key *key);
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);

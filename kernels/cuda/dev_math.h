@@ -3,7 +3,8 @@
 // Included by dev.h for nvcc only; dev_host_math.h has the versions for the host compiler.
 #pragma once
 
-// Approximate functions: tests do not compare their bits.
+// ex2 (2^x), rcp (1 / x) and rsqrt_approx are approximate: tests do not compare their bits. All
+// functions after them are exact or round to nearest even; mul_rn and add_rn are never fused.
 DEV float ex2(float x)
 {
     float y;
@@ -34,10 +35,12 @@ DEV uint32_t mulhi(uint32_t a, uint32_t b)
 {
     return __umulhi(a, b);
 }
+// Byte k of the result is the byte of b:a whose index is in the low three bits of nibble k.
 DEV uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
 {
     return __byte_perm(a, b, order);
 }
+// Returns the index of the highest set bit; -1 for 0.
 DEV int find_msb(uint32_t x)
 {
     return 31 - __clz((int)x);

@@ -9,6 +9,8 @@
 // Launches a kernel of a step; it may start while the step's previous kernel still runs.
 #define LAUNCH_STEP(kernel, grid, block, shared, stream, args)                                     \
     LAUNCH_EARLY(kernel, grid, block, shared, (stream)->cuda, stream_early(stream), args)
+// Returns true if the next kernel of the step may start early: not the first one after a copy,
+// graph or library call. Records that a kernel of a step is the stream's last work.
 static inline bool stream_early(struct stream *stream)
 {
     bool early = stream->device->early && stream->after_kernel;
@@ -38,6 +40,8 @@ enum {
     PREFETCH_EACH = 16,       // most lines per thread
     PREFETCH_ROWS = 32,       // for more tokens, products are bound by math
 };
+// Returns what a kernel with `threads` threads prefetches of `next` (or NULL) in a step of `rows`
+// tokens; no lines if kernels do not start early.
 static inline prefetch_run prefetch_of(const struct stream *stream, const struct weight *next,
                                        uint32_t rows, uint32_t threads)
 {

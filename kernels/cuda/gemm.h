@@ -74,6 +74,8 @@ static __device__ __forceinline__ void slab_mma(float c[4], uint4 lo, uint4 hi, 
     mma_of(T(), c, a2, b2);
 }
 
+// Stores an output element: sum * scale + bias, narrowed to y's type. Elements past the last token
+// or feature are not stored.
 static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t token,
                                                   uint32_t feature, float sum)
 {

@@ -126,6 +126,8 @@ static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype
 OP_LIST(OP_DECLARE)
 #undef OP_DECLARE
 
+// Products (gemm.c chooses): `small` and `wide` on tensor cores, `plain` for all types; blas_gemm
+// by the faster of cuBLASLt and these, UNSUPPORTED if none. The list of weights is for timing.
 uint32_t gemm_tune(struct stream *stream, uint32_t rows);
 enum status gemm_small(struct stream *stream, const struct gemm_args *args);
 enum status gemm_wide(struct stream *stream, const struct gemm_args *args);
@@ -164,6 +166,7 @@ void graph_close(struct graph *graph);
 // made them from PTX for a card before sm_90, whatever card runs them.
 enum status early_query(bool *out);
 
+// Queues the store of `value` to host-visible memory (release).
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 
 // weights.cu: weight_convert writes rows of a source in device memory to rows of a weight;
