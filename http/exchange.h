@@ -147,10 +147,12 @@ struct route {
     uint32_t inline_bytes_max;
     void (*on_prepare)(struct exchange *x);
     void (*on_request)(struct exchange *x);
-    void (*on_ready)(struct exchange *x);      // the attached engine request has events
+    void (*on_ready)(struct exchange *x);      // the attached engine request may have events
     void (*on_send_space)(struct exchange *x); // the send buffer has space again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // called once a second; then on_ready
-    void (*on_managed)(struct exchange *x);                 // the job of exchange_manage is done
+    // A job of exchange_manage on this thread is done, maybe that of another exchange: check
+    // manage_is_done.
+    void (*on_managed)(struct exchange *x);
     // The server ends a stream that has begun. on_ready is called next and writes the last event;
     // then on_gone, unless that ended the answer.
     void (*on_cut)(struct exchange *x, const struct http_failure *failure);

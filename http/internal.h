@@ -18,7 +18,7 @@ void exchange_client_gone(struct exchange *x);
 void exchange_abort(struct exchange *x); // exchange_client_gone, and ends the h2o side
 // The server ends the exchange: with this failure if no answer has begun, with a last event if it
 // is a stream. A complete answer continues to be sent. If a text worker has the exchange, it ends
-// when the worker returns it.
+// when the worker returns it. failure: a static struct; not copied.
 void exchange_cut(struct exchange *x, const struct http_failure *failure);
 // Sends the failure of a cut exchange. Does nothing while it has a job.
 void exchange_cut_end(struct exchange *x);
@@ -49,7 +49,7 @@ void exchange_request_orphan(struct exchange *x);
 void exchange_requests_drain(struct http_thread *thread);
 void exchange_requests_pages_return(struct http_thread *thread);
 
-// manage.c: answers the exchanges whose jobs of exchange_manage are done.
+// manage.c: if a job of exchange_manage is done, calls on_managed of the thread's exchanges.
 void manage_handle_done(struct http_thread *thread);
 
 // respond.c: respond_headers fills h2o's response from x.

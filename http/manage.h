@@ -20,7 +20,8 @@ struct manage_job {
     uint32_t thread;   // index of the h2o thread of the exchange
 };
 // Passes the job, which the handler has allocated zeroed on the heap, to the owner. Sets `users` to
-// two references, one of the handler and one of the owner; on_managed follows when the job is done.
+// two references, one of the handler and one of the owner. When the job is done, on_managed is
+// called (also when a job of another exchange is done).
 // Returns false if the server has no owner for such jobs: then `users` is unchanged, and the
 // handler sets it to 1 and calls manage_unref.
 bool exchange_manage(struct exchange *x, struct manage_job *job) MUST_USE;
