@@ -28,9 +28,9 @@ enum status gguf_tokenizer_json(const struct gguf_output *output, const struct g
 enum status gguf_tokenizer_config_json(const struct gguf_output *output, const struct gguf *file,
                                        struct error *err) MUST_USE;
 
-// Writes the members "normalizer" and "pre_tokenizer" for a value of the key tokenizer.ggml.pre,
-// each followed by a comma. *whole_words: true if a word that is a token is not merged. UNSUPPORTED
-// if the value is unknown.
+// Writes the members "normalizer" (only if there is one) and "pre_tokenizer", each followed by a
+// comma. name: the value of the key tokenizer.ggml.pre. *whole_words: true if a word that is a
+// token is not merged. file: for messages. UNSUPPORTED if the value is unknown.
 enum status gguf_patterns_put(struct json_buffer *out, struct text name, bool *whole_words,
                               const struct gguf *file, struct error *err) MUST_USE;
 
