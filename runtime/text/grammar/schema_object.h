@@ -73,7 +73,7 @@ void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t e
 // Returns true if the name matches the expression; undefined after an error.
 bool key_matches(struct object *o, uint32_t site, const char *keyword, uint32_t expr,
                  struct text name);
-// Returns the index of the pattern in o->patterns and adds it if it is new.
+// Returns the index of the pattern in o->patterns and adds it if it is new; 0 after an error.
 uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, struct text pattern);
 // Like schema_both, but fast if one of the expressions is any string.
 uint32_t keys_both(struct object *o, uint32_t one, uint32_t other, uint32_t site,

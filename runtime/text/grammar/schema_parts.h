@@ -131,7 +131,7 @@ uint32_t schema_site_put(struct schema *c, const struct schema_site *site); // a
 uint32_t schema_make(struct schema *c, json_t *value, uint32_t owner);
 // Returns the value of a keyword that counts in this site and draft, or NULL.
 const json_t *schema_keyword(const struct schema *c, uint32_t site, const char *name);
-// Returns a subschema under a keyword as a literal; records an error if it is no schema.
+// Returns a subschema under a keyword as a literal; 0 after recording an error: it is no schema.
 uint32_t schema_literal(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
                         struct text key);
 struct text schema_key(void *iterator); // key at a jansson iterator; may contain NUL
