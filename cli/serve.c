@@ -265,8 +265,23 @@ static const char *name_shared(const struct model_spec *a, const struct model_sp
     return NULL;
 }
 
+// Returns the error of two models that have the same name.
+static enum status shared_fail(const char *name, const struct model_settings *all,
+                               struct error *err)
+{
+    for (uint32_t i = 0; i < all->served_model_names.count; i++)
+        if (strcmp(all->served_model_names.at[i], name) == 0)
+            return error_set(err, STATUS_INVALID,
+                             "--served-model-name names all models '%s': write "
+                             "MODEL,served-model-name=%s for one of them",
+                             name, name);
+    return error_set(err, STATUS_INVALID,
+                     "two models are named '%s': write NAME=MODEL for one of them", name);
+}
+
 // Checks the names of the model that was added last.
-static enum status spec_check(const struct spec_list *specs, struct error *err)
+static enum status spec_check(const struct spec_list *specs, const struct model_settings *all,
+                              struct error *err)
 {
     const struct model_spec *last = &specs->at[specs->count - 1];
     enum status status = STATUS_OK;
@@ -275,9 +290,7 @@ static enum status spec_check(const struct spec_list *specs, struct error *err)
         status = text_check("the name of a model", text_of(last->names.at[k]), err);
     for (uint32_t i = 0; status == STATUS_OK && i + 1 < specs->count; i++)
         if (name_shared(last, &specs->at[i]))
-            return error_set(err, STATUS_INVALID,
-                             "two models are named '%s': write NAME=MODEL for one of them",
-                             name_shared(last, &specs->at[i]));
+            return shared_fail(name_shared(last, &specs->at[i]), all, err);
     return status;
 }
 
@@ -297,7 +310,7 @@ static enum status specs_parse(const struct texts *positional, const json_t *lis
         status = entry ? config_model_read(spec, entry, all, arena, err)
                        : model_spec_parse(spec, text, all, arena, err);
         if (status == STATUS_OK)
-            status = spec_check(specs, err);
+            status = spec_check(specs, all, err);
     }
     return status;
 }

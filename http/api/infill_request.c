@@ -32,6 +32,9 @@ static const struct field_rule infill_rows[] = {
     FIELD_HARMLESS("repeat_last_n", "i"),
 
     FIELD_NOT_SERVED("n", "i", "[1]"),
+    FIELD_NOT_SERVED("logprobs", "bi", "[false]"),
+    FIELD_NOT_SERVED("echo", "b", "[false]"),
+    FIELD_NOT_SERVED("add_special_tokens", "b", "[true]"),
     FIELD_NOT_SERVED("enable_thinking", "b", NULL), // there is no chat template
     FIELD_NOT_SERVED_BUT("suffix", "s", NULL, "use input_suffix"),
     FIELD_NOT_SERVED_BUT("messages", "a", NULL, "use /v1/chat/completions"),

@@ -142,7 +142,7 @@ static void choice_read(struct fields *f, const json_t *names, struct tool_choic
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice.type",
                     "must be 'auto', 'any', 'tool' or 'none'");
     if (out->must && json_object_size(names) == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
+        tools_missing(f);
     if (one && !name)
         fields_fail(f, HTTP_MISSING_FIELD, "tool_choice.name", "is required");
     if (one && json_text(name).at &&

@@ -166,7 +166,7 @@ void tool_choice_read(struct fields *f, const json_t *names, bool flat, struct t
         fields_fail(f, HTTP_INVALID_VALUE, "tool_choice",
                     "must be 'none', 'auto', 'required' or an object");
     else if (json_object_size(names) == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools");
+        tools_missing(f);
     else if (!out->must)
         object_read(&(struct choice_reader){f, names, flat, out}, choice);
 }

@@ -36,6 +36,8 @@ void tools_custom_add(struct generation *g, const json_t *tool, const json_t *na
 // Returns true if only the servers of OpenAI or Anthropic run tools of this type. Agents list such
 // tools in every request; they are left out.
 bool tools_type_is_hosted(struct text type);
+// Fails tool_choice because the request has no tools, or only such tools.
+void tools_missing(struct fields *f);
 // Logs that such a tool was left out: the first one of the process at level info, later ones at
 // level debug.
 void tools_hosted_log(struct text type);

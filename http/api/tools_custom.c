@@ -126,6 +126,13 @@ bool tools_type_is_hosted(struct text type)
     return false;
 }
 
+void tools_missing(struct fields *f)
+{
+    bool left_out = json_array_size(fields_get(f, "tools")) > 0;
+    fields_fail(f, HTTP_INVALID_VALUE, "tool_choice", "needs tools%s",
+                left_out ? " other than those that only their provider runs" : "");
+}
+
 void tools_hosted_log(struct text type)
 {
     static atomic_bool logged; // relaxed: without atomicity two threads could log the first line

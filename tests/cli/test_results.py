@@ -220,6 +220,8 @@ class Results(unittest.TestCase):
     def test_starts_that_are_refused(self):
         self.fails(2, f"two models are named 'weft-demo-embed': write NAME=MODEL for one of them", "serve", "--port",
                    "0", EMBED, EMBED)
+        self.fails(2, "--served-model-name names all models 'x': write MODEL,served-model-name=x for one of them",
+                   "serve", f"a={EMBED}", f"b={CHAT}", "--served-model-name", "x")
         self.fails(2, "two models are named 'a'", "serve", f"a={EMBED}", f"b={CHAT}", f"a={RERANK}")
         self.fails(2, "it names no folder", "serve", "a=")
         self.fails(2, "model 'a': unknown model option 'port'", "serve", f"a={EMBED},port=1")

@@ -554,7 +554,10 @@ TEST(test_what_tools_may_not_be)
         {TOOLS ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"h\"}", "tool_choice.name: must be"},
         {TOOLS ",\"tool_choice\":{\"type\":\"maybe\"}", "tool_choice.type: must be 'auto', 'any'"},
         {TOOLS ",\"tool_choice\":{}", "tool_choice.type: is required"},
-        {"\"tool_choice\":{\"type\":\"any\"}", "tool_choice: needs tools"},
+        {"\"tool_choice\":{\"type\":\"any\"}", "tool_choice: needs tools\""},
+        {"\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"w\"}],"
+         "\"tool_choice\":{\"type\":\"any\"}",
+         "tool_choice: needs tools other than those that only their provider runs\""},
         {TOOLS ",\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":1}",
          "tool_choice.disable_parallel_tool_use: "},
     };

@@ -205,6 +205,9 @@ TEST(test_fields)
          "input_extra[0].filename"},
         {"\"n\":2", 400, "unsupported_parameter", "n"},
         {"\"suffix\":\"a\"", 400, "unsupported_parameter", "suffix"},
+        {"\"logprobs\":1", 400, "unsupported_parameter", "logprobs"},
+        {"\"echo\":true", 400, "unsupported_parameter", "echo"},
+        {"\"add_special_tokens\":false", 400, "unsupported_parameter", "add_special_tokens"},
         {"\"temperature\":3", 400, "invalid_value", "temperature"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
