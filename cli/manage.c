@@ -95,7 +95,7 @@ static enum status spec_read(const struct manager *m, struct manage_job *job,
             return error_set(err, STATUS_INVALID, "the name of a model must be UTF-8");
         if (served_models_find(m->args.models, spec->names.at[i]))
             return error_set(err, STATUS_INVALID,
-                             "a model named '%s' is served: unload it first, or give 'name'",
+                             "a model named '%s' is served: unload it, or give another 'name'",
                              spec->names.at[i]);
     }
     if (status == STATUS_OK && spec->settings.tensor_parallel_size > 1)

@@ -196,6 +196,7 @@ def test_small_body_overtakes_large_ones():
     assert order[:4].count("small") == 3, order
 
 
+@harness.full_only
 def test_middle_sized_body_overtakes_large_ones():
     """Large bodies that are not done share the text workers with one of two megabytes."""
     server = start(f"chat={harness.MODELS / 'weft-demo-chat'},max-model-len=512")
