@@ -48,7 +48,7 @@ static void model_count(const struct device_api *api, uint32_t layers, bool exac
     struct device_options how = {.exact = exact};
     struct error err;
     must(api->open(&b.device, &how, &err), &err);
-    bench_model_open(&b, &shape, &options, 64 * 1024);
+    bench_model_open(&b, &shape, NULL, &options, 64 * 1024);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         step_count(&b, &cases[i], layers, exact);
     bench_close(&b);
