@@ -108,6 +108,7 @@ int main(int argc, char **argv)
     // If the reader of the output leaves, a server continues and other commands end.
     bool serves = argc > 1 && strcmp(argv[1], "serve") == 0;
     signal(SIGPIPE, serves ? SIG_IGN : output_is_text(argc, argv) ? on_reader_gone : SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN); // a file over the limit of the process is an error of write
     if (argc < 2) {
         usage_print(stderr);
         return EXIT_CODE_USAGE;

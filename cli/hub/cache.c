@@ -122,11 +122,16 @@ enum status hub_ref_write(const char *folder, const char *revision, const char *
     enum status status = parent_make(path, arena, err);
     if (status != STATUS_OK)
         return status;
-    FILE *out = fopen(part, "w");
+    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     bool wrote = out && fputs(commit, out) >= 0;
     if (out && fclose(out) != 0)
         wrote = false;
-    return wrote && rename(part, path) == 0 ? STATUS_OK : write_failed(path, err);
+    if (wrote && rename(part, path) == 0)
+        return STATUS_OK;
+    status = write_failed(path, err);
+    unlink(part);
+    return status;
 }
 
 const char *hub_blob_path(const char *folder, const char *etag, struct arena *arena)
@@ -168,12 +173,12 @@ static void files_list(struct hub_listing *out, const char *snapshot, const char
     struct dirent *entry;
     while (entries && (entry = readdir(entries)) != NULL) {
         char target[PATH_MAX];
-        struct stat about;
+        struct stat about, itself; // a link to a folder may lead out of the cache
         const char *path = arena_format(arena, "%s%s", inside, entry->d_name).at;
         const char *full = arena_format(arena, "%s/%s", snapshot, path).at;
-        if (entry->d_name[0] == '.' || stat(full, &about) != 0)
+        if (entry->d_name[0] == '.' || stat(full, &about) != 0 || lstat(full, &itself) != 0)
             continue;
-        if (S_ISDIR(about.st_mode) && depth < 3)
+        if (S_ISDIR(itself.st_mode) && depth < 3)
             files_list(out, snapshot, arena_format(arena, "%s/", path).at, depth + 1, arena);
         if (!S_ISREG(about.st_mode))
             continue;

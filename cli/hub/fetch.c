@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum { PAGES_MAX = 1000 };
+#define FILE_BYTES_MAX ((int64_t)1 << 50) // larger ones are not listed; sums do not overflow
 
 struct fetch {
     const struct hub_name *name;
@@ -63,6 +64,9 @@ static enum status commit_request(struct fetch *f, struct error *err)
 static bool entry_is_safe(const char *path, const char *etag)
 {
     size_t digits = strspn(etag, "0123456789abcdef");
+    for (const char *c = path; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) // it would reach the terminal
+            return false;
     if (path[0] == '/' || path[0] == '\0' || etag[digits] != '\0' || (digits != 40 && digits != 64))
         return false;
     for (const char *part = path; part; part = strchr(part, '/')) {
@@ -83,7 +87,8 @@ static void entry_add(struct fetch *f, const json_t *entry)
     const char *etag = json_string_value(json_object_get(source, "oid"));
     int64_t bytes;
     if (!type || strcmp(type, "file") != 0 || !path || !etag || !entry_is_safe(path, etag) ||
-        !json_integer_exact(json_object_get(source, "size"), &bytes) || bytes < 0)
+        !json_integer_exact(json_object_get(source, "size"), &bytes) || bytes < 0 ||
+        bytes > FILE_BYTES_MAX)
         return;
     struct hub_file file = {.path = arena_copy(f->arena, text_of(path)).at,
                             .bytes = (uint64_t)bytes,

@@ -79,7 +79,8 @@ static enum status file_failed(struct download *d, const struct incoming *f)
 
 static void prefix_note(const struct incoming *f)
 {
-    FILE *out = fopen(f->note, "w");
+    int fd = open(f->note, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (out)
         fprintf(out, "%llu\n", (unsigned long long)f->prefix);
     if (out)
@@ -124,7 +125,7 @@ static enum status digest_restart(struct download *d, struct incoming *f)
 
 static enum status incoming_open(struct download *d, struct incoming *f)
 {
-    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (f->fd < 0)
         return file_failed(d, f);
     size_t segments = (size_t)(f->file->bytes / SEGMENT_BYTES) + 1;

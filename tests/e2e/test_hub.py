@@ -9,7 +9,6 @@ import os
 import pathlib
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -262,17 +261,33 @@ def test_a_full_disk():
     with Place() as place:
         hub = place.hub
         hub.add("org/big", big())
-        hub.sizes["model.safetensors"] = 1 << 60
+        hub.sizes["model.safetensors"] = 1 << 49
         place.fails("GB are free in", "pull", "org/big")
         assert not [r for r in hub.requests if r.role == "cdn"]
         hub.sizes.clear()
 
         def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (20 * MEGABYTE, 20 * MEGABYTE))
         place.fails("free space, and the next start continues the download", "pull", "org/big", preexec_fn=limit)
         assert place.is_absent("org/big")
         place.works("pull", "org/big")
+
+
+def test_what_a_listing_and_a_cache_may_not_do():
+    """Sizes whose sum would overflow are refused; a link in a snapshot is not followed when a model is removed."""
+    with Place() as place:
+        place.hub.add("org/big", big())
+        place.hub.sizes["model.safetensors"] = (1 << 63) - 1
+        place.fails("org/big", "pull", "org/big")
+        place.hub.sizes.clear()
+        place.hub.add("org/chat", files_of(MODELS / "weft-demo-chat"))
+        snapshot = pathlib.Path(place.works("pull", "org/chat").stdout.strip())
+        outside = place.folder / "outside"
+        outside.mkdir()
+        (outside / "kept").write_text("x")
+        (snapshot / "extra").symlink_to(outside)
+        place.works("rm", "org/chat@main")
+        assert (outside / "kept").read_text() == "x"
 
 
 def test_the_token_goes_to_the_hub_only():
@@ -299,14 +314,17 @@ def test_two_processes_download_once():
     with Place() as place:
         hub = place.hub
         repo = hub.add("org/big", big())
-        hub.slow = 0.02
+        hub.slow = 1  # until the second process waits
         first = place.start("pull", "org/big")
         while hub.sent < MEGABYTE:
             time.sleep(0.01)
-        done = place.works("pull", "org/big")
-        assert "waiting for another process that downloads org/big" in done.stderr, done.stderr
+        second = place.start("pull", "org/big")
+        lines = iter(second.stderr.readline, "")
+        assert any("waiting for another process that downloads org/big" in line for line in lines)
+        hub.slow = 0
+        path, _ = second.communicate(timeout=60)
         out, err = first.communicate(timeout=60)
-        assert first.returncode == 0 and out == done.stdout, err
+        assert first.returncode == 0 and second.returncode == 0 and out == path, err
         assert hub.sent < sum(map(len, repo.files.values())) + MEGABYTE
         (place.cache / ".locks").exists()
 
