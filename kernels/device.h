@@ -50,8 +50,9 @@ struct device_facts {
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
     bool kv_int8;                       // true if keys and values can be int8
     bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
-    // Dtypes of the weights if --dtype is not given: of a float32 checkpoint, and of those weights
-    // of a file with quantised tensors that are not held as codes.
+    // Dtypes that weights have if --dtype is not given. float32_runs_as: all weights of a float32
+    // checkpoint; quantised_runs_as: the weights of a file with quantised tensors, except those
+    // held as codes.
     enum dtype float32_runs_as, quantised_runs_as;
     double kv_share; // largest share of memory_available for KV blocks if no option sets their size
     uint64_t kv_default; // bytes of a model's KV blocks if no option sets their size, at least what

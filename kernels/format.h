@@ -31,7 +31,7 @@ enum { FORMATS_TEXT = 96 }; // bytes of a list of names: "Q4_K, Q6_K"
 
 struct weight_format_facts {
     const char *name;
-    uint32_t elements, bytes; // of a block in a file
+    uint32_t elements, bytes; // number of elements and bytes of a block in a file
     uint32_t bits;            // bits of a code
     int32_t zero;             // code of the element 0, if there is no least
     bool least;               // true if a group has a least value (minimum)
@@ -42,7 +42,7 @@ struct weight_format_facts {
 static inline const struct weight_format_facts *weight_format_facts(enum weight_format format)
 {
     static const struct weight_format_facts facts[WEIGHT_FORMAT_COUNT] = {
-        [WEIGHT_FLOATS] = {.name = "floats", .elements = 1},
+        [WEIGHT_FLOATS] = {"floats", 1, 0, 0, 0, false, false, false},
         [WEIGHT_Q4_0] = {"Q4_0", 32, 18, 4, 8, false, false, false},
         [WEIGHT_Q4_1] = {"Q4_1", 32, 20, 4, 0, true, false, false},
         [WEIGHT_Q5_0] = {"Q5_0", 32, 22, 5, 16, false, false, false},

@@ -22,7 +22,8 @@ struct hub_client {
 
 enum { HUB_URL_MAX = 8192 };
 
-struct hub_answer {                  // what weft reads of the head of an answer
+// Fields of the head of an answer that weft uses.
+struct hub_answer {
     long code;                       // status of HTTP; 0: no answer
     char location[HUB_URL_MAX];      // target of a redirect
     char next[HUB_URL_MAX];          // next page of a listing

@@ -28,13 +28,13 @@ enum {
 
 struct incoming {
     const struct hub_file *file;
-    const char *path, *note; // of the incomplete file and of the number of its first bytes
+    const char *path, *note; // path of the incomplete file; path of the note of `prefix`
     const char *url;         // address on the hub
     const char *target;      // address after redirects; NULL: not known yet
     int fd;                  // -1: not open
     struct digest *digest;
     uint64_t prefix;  // bytes without a gap, which are hashed
-    uint64_t next;    // where the next segment begins
+    uint64_t next;    // offset of the next segment
     uint32_t running; // segments that are being fetched
     uint32_t hops;    // redirects followed since the last data
     bool *done;       // [segments] true: complete

@@ -43,7 +43,7 @@ struct code_x {
     int8_t q[CODE_GROUP];
     float scale;
     float scaled_sum; // scale * sum of q
-    int32_t sum;      // of q
+    int32_t sum;      // sum of q
     int16_t half[2];  // sums of the first and of the last 16
 };
 

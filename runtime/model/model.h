@@ -74,9 +74,9 @@ struct model_facts {
     enum rerank_form rerank;
     char architecture[64];      // published name: "Qwen2ForCausalLM"
     enum dtype dtype, kv_dtype; // dtypes of the weights; of keys and values
-    char formats[FORMATS_TEXT]; // of weights held as codes, which have no dtype; empty: none
+    char formats[FORMATS_TEXT]; // names of the formats of weights held as codes; empty: none
     uint64_t parameter_count;
-    uint64_t checkpoint_hash[2]; // of names, shapes and samples of all tensors; 0, 0 before loading
+    uint64_t checkpoint_hash[2]; // hash of tensor names, shapes and samples; 0, 0 before loading
     uint32_t vocab, hidden, layers;
     uint32_t max_model_len; // most tokens of a sequence, prompt and output together
     uint32_t output_width;  // floats of a pooled vector; 1 for scores

@@ -101,9 +101,9 @@ struct weight_list_args {
     int32_t yes_id, no_id;
 };
 
-// Returns the number of columns that a cut of a feed-forward layer between ranks must be a multiple
-// of, because a block of quantised weights cannot be split: the elements of a block of the file, or
-// of a group of MODEL_INT4; 1: the layer can be cut anywhere.
+// Returns the number of columns of which each rank's part of a feed-forward layer must be a
+// multiple, because a block of quantised weights cannot be split. This is the number of elements of
+// a block of the file or of a group of MODEL_INT4; 1: the layer can be cut anywhere.
 uint32_t weight_list_unit(const struct weight_list_args *args);
 
 // Lists the weights of a rank and finds their tensors. An error names the missing or unsuitable

@@ -197,7 +197,7 @@ def test_passing_faults_are_survived():
         weights = pathlib.Path(done.stdout.strip()) / "model.safetensors"
         assert weights.read_bytes() == repo.files["model.safetensors"]
         size = len(repo.files["model.safetensors"])
-        assert size <= hub.sent < size + 2 * MEGABYTE, hub.sent  # what arrived is not fetched again
+        assert size <= hub.sent < size + 2 * MEGABYTE, hub.sent  # no byte that arrived is fetched again
         segments = {r.range for r in hub.requests if r.role == "cdn"}
         assert len(segments) >= 3, segments
 

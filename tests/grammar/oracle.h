@@ -18,12 +18,12 @@ enum { ORACLE_MEMBERS = 3 };
 
 struct oracle_node {
     enum oracle_kind kind;
-    uint32_t set[8];                 // of ORACLE_BYTES: bit i is set if byte i matches
-    struct grammar_range ranges[2];  // of ORACLE_CHARS: code points
+    uint32_t set[8];                 // BYTES: bit i is set if byte i matches
+    struct grammar_range ranges[2];  // CHARS: code points that match
     const struct oracle_node *a, *b; // operands of JOIN and EITHER; only `a` for REPEAT
-    uint32_t min, max;               // of ONCE: max limits the others
+    uint32_t min, max;               // REPEAT: number of repeats; ONCE: max limits the others
     uint32_t rule;
-    const struct oracle_node *members[ORACLE_MEMBERS]; // of ONCE; a: separator or NULL, b: other
+    const struct oracle_node *members[ORACLE_MEMBERS]; // ONCE; a: separator or NULL, b: other
 };
 
 enum { ORACLE_NODES = 400, ORACLE_RULES = 4, ORACLE_TEXT_MAX = 62 };

@@ -143,7 +143,7 @@ void fake_arena_limit(size_t bytes)
 
 // JSON values not yet freed, and how many of them existed at fake_begin.
 static size_t json_live, json_before;
-static json_malloc_t json_alloc; // those of base/json_wide.c
+static json_malloc_t json_alloc; // the functions of base/json_wide.c
 static json_free_t json_free;
 
 static void *json_take(size_t bytes)

@@ -73,7 +73,7 @@ struct fake {
     // Grammar and rules of the last admitted request, or NULL. Counted references.
     struct grammar *grammar;
     struct token_rules *rules;
-    // of the last request, whose grammar is that of optional calls; TOKEN_UNWATCHED: it is not
+    // phase in which the last request begins; TOKEN_UNWATCHED: it has no grammar of optional calls
     enum token_phase watch_phase;
     uint32_t key_id;
     uint64_t deadline_ns;

@@ -32,5 +32,5 @@ bool frame_wait(int fd, uint8_t type, uint32_t stream, struct frame *out);
 bool frame_send(int fd, uint8_t type, uint8_t flags, uint32_t stream, struct text payload);
 // Writes a header without compression to `at`; returns its bytes. Names and values below 127 bytes.
 size_t literal_put(unsigned char *at, const char *name, const char *value);
-int status_of(const struct frame *headers); // of a response
+int status_of(const struct frame *headers); // returns the status of a response
 bool peer_closes(int fd); // reads until the peer closes; returns false if it does not

@@ -391,7 +391,7 @@ static int suites_accepted(uint32_t port, const char *wanted)
         const SSL_CIPHER *suite = sk_SSL_CIPHER_value(suites, i);
         const char *name = SSL_CIPHER_get_name(suite);
         struct tls tls;
-        if (strncmp(name, "TLS_", 4) == 0) // of TLS 1.3
+        if (strncmp(name, "TLS_", 4) == 0) // a suite of TLS 1.3
             continue;
         tls_open_ciphers(&tls, port, TLS1_2_VERSION, name);
         bool fine = SSL_CIPHER_get_kx_nid(suite) == NID_kx_ecdhe && SSL_CIPHER_is_aead(suite);

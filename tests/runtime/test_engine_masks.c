@@ -189,7 +189,7 @@ struct asked { // a request and its answers
     uint32_t choices, cut;
     bool cuts; // true if choice `cut` is cancelled after three tokens
     bool penalised;
-    bool watched; // of KIND_CALLS: true if only calls have masks
+    bool watched; // true if only calls have masks; KIND_CALLS only
     struct request *request;
     bool over;
     struct answer {

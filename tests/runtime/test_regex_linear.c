@@ -206,7 +206,7 @@ static void test_long_runs_take_linear_work(void **state)
         struct regex *regex = compile(cases[i].pattern);
         assert_true(regex_is_linear(regex));
         for (int k = 0; k < 3 && cases[i].characters[k]; k++) {
-            uint64_t steps[3]; // of a run, its half and its quarter
+            uint64_t steps[3]; // steps for a run, its half and its quarter
             size_t count = cases[i].count, matches;
             for (size_t part = 0; part < 3; part++) {
                 steps[part] = run_steps(regex, cases[i].characters[k], count >> part, &matches);
