@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for a word in memory that another thread changes: some tens of microseconds of spinning,
 // then the kernel's futex. The thread that changes the word does so with seq_cst order and calls
-// futex_notify afterwards. Each word that threads sleep on has one counter `sleepers`: the number
-// of threads that sleep on it, 0 at first.
+// futex_notify afterwards. Each word has one counter `sleepers`, 0 at first: the number of threads
+// that sleep until the word changes.
 #pragma once
 
 #include "base/clock.h"

@@ -82,8 +82,8 @@ static float or_else(double value, double fallback)
     return (float)(isnan(value) ? fallback : value);
 }
 
-// Answers with the model of this process; for chat_source. Parameters that are not set are those
-// that the model recommends.
+// Answers with the model of this process; for chat_source. A parameter that is not set has the
+// value that the model recommends.
 static enum status session_answer(void *state, json_t *messages, const struct chat_params *params,
                                   struct chat_answer *out, struct error *err)
 {

@@ -15,7 +15,7 @@ struct chat_remote {
     CURLM *multi;
     char *base, *model, *key; // base: URL up to and including /v1; key: header line, or NULL
     char *shown;              // base without the password, for messages
-    json_t *sampling;         // what the server recommends for the model, or NULL
+    json_t *sampling;         // sampling parameters that the server recommends, or NULL
     uint32_t silence_s;       // seconds without text that end an answer; 0: no limit
     bool loopback;            // true if the server is on this machine
 };

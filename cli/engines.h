@@ -20,7 +20,7 @@ struct engine_slot {
     bool started;
     _Atomic bool ended;  // true when the thread has finished
     _Atomic bool failed; // true if its device failed
-    // of a first copy: true if no copy works any more and that was logged
+    // first copies only: true if a log line states that no copy of the model works any more
     _Atomic bool loss_logged;
 };
 
@@ -28,7 +28,7 @@ struct engines {
     struct engine_slot slots[ENGINES_MAX]; // the copies of a model are next to each other
     uint32_t count;                        // slots from this one on are free
     bool several_devices;
-    // held while slots change, and by a thread that handles the failure of a device
+    // lock that a thread holds while it changes slots or handles the failure of a device
     pthread_mutex_t lock;
     struct signals *signals;
 };

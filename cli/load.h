@@ -24,7 +24,7 @@ struct loaded_ranks {
 struct loaded_model {
     struct model_spec spec;
     uint32_t copy; // index among the copies of the model
-    uint32_t slot; // of its engine, if a server serves it (engines.h)
+    uint32_t slot; // index of its engine's slot, if a server serves it (engines.h)
     // devices that it may use: one per copy, or one per rank
     struct loaded_device *choices[OPTION_DEVICES_MAX];
     uint32_t choice_count;
@@ -35,7 +35,7 @@ struct loaded_model {
     struct model_source *source; // open until sources_close; set in the first copy, may be NULL
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only; set by models_load
-    struct token_watch *watch;     // of the first copy; NULL: see served.h
+    struct token_watch *watch;     // set in the first copy; NULL: see served.h
     struct chat_template *chat;    // generators only
     struct text chat_source;
     struct sentence_prompts prompts; // embedders only
@@ -67,7 +67,7 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
                          struct error *err) MUST_USE;
 
 // Call after devices_load. Replaces names of the hub by paths of the cache, and downloads models
-// that are not there (fetched.c).
+// that the cache lacks (fetched.c).
 enum status models_fetch(struct loaded *loaded, struct error *err) MUST_USE;
 
 // Call after models_fetch. Opens tokenizers, templates and plans of all models; allocates no
@@ -102,8 +102,8 @@ void loaded_close(struct loaded *loaded);
 // For models that are loaded and unloaded at run time. Closes all copies of one model, whose
 // engines have ended; the arena keeps its texts.
 void loaded_model_close(struct loaded_model *first);
-// Closes the models and frees the arena, in which `loaded` itself may be, but not the devices,
-// which another struct owns.
+// Closes the models and frees the arena, in which `loaded` itself may be. Leaves the devices open,
+// because another struct owns them.
 void loaded_discard(struct loaded *loaded);
 // Returns the bytes that the plan of the model needs on the device, compared by kind and number.
 uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *device);

@@ -9,7 +9,7 @@ struct manager;
 
 struct manager_args {
     struct served_models *models;
-    struct loaded *loaded;              // what was loaded at startup; owns the devices
+    struct loaded *loaded;              // devices and models of the startup; owns the devices
     const struct model_settings *model; // settings for all models
     const struct device_settings *device;
     uint32_t http_threads;

@@ -9,10 +9,10 @@
 
 // One model. Owned by struct served_models.
 struct served_entry {
-    struct loaded *loaded;      // what it was loaded with
+    struct loaded *loaded;      // all models that were loaded together with this one
     struct loaded_model *first; // its first copy
     bool own;                   // true if `loaded` has no other model and is freed with it
-    struct served_model model;  // what the server sees of it
+    struct served_model model;  // its description for the server
     struct served_use use;
 };
 

@@ -39,7 +39,7 @@ struct device_settings { // common to all devices
     const char *device_cache; // folder, or NULL
     int exact;                // 1, 0, or -1: the device's default
     int overlap_kernels;      // 1 or 0
-    uint32_t threads;         // of the cpu device; 0: all usable cores
+    uint32_t threads;         // compute threads of the CPU device; 0: all usable cores
     int log_level;            // enum log_level
     int log_format;           // enum log_format
 };

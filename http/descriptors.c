@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many connections the limit of open files allows. Each connection needs a descriptor, and so
-// do event loops, engines, models and log; the process counts those it has instead of guessing.
-// Called from the main thread.
+// The number of connections that the limit of open files allows. Each connection needs a
+// descriptor, and so do event loops, engines, models and the log; the process counts the
+// descriptors that it has instead of guessing. Called from the main thread.
 #include "http/internal.h"
 
 #include "base/number.h"
@@ -16,8 +16,7 @@ enum {
     FREE_MIN = 8,
     FREE_MAX = 256,
     // Per h2o thread, before it runs: listener, nested epoll, two eventfds. Then: epoll, duplicates
-    // of
-    // the eventfds, a pipe of libh2o.
+    // of the eventfds, a pipe of libh2o.
     PER_THREAD = 4,
     PER_LOOP = 5,
     OTHER = 64, // assumed for everything else if /proc cannot be read

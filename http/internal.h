@@ -89,10 +89,10 @@ void linger_close(struct http_thread *thread);
 // descriptors.c, on the main thread. descriptors_raise raises the limit of open files to at least
 // `wanted`, or to the hard limit if that is lower, and returns the limit. descriptors_check fails
 // if the limit is too low for the loops, whose creation libh2o does not check. descriptors_share
-// raises the limit and sets descriptors_own, drain_connections and connections_most: what the limit
-// leaves for connections after all other open descriptors and a reserve, at most connections_max.
-// descriptors_report warns if that is less than connections_max. descriptors_fit returns how many
-// of the wanted connections the hard limit allows.
+// raises the limit and sets descriptors_own, drain_connections and connections_most: the number of
+// connections that the limit allows next to all other open descriptors and a reserve, at most
+// connections_max. descriptors_report warns if this is less than connections_max. descriptors_fit
+// returns the number of wanted connections, or fewer if the hard limit does not allow as many.
 uint64_t descriptors_raise(uint64_t wanted);
 enum status descriptors_check(const struct server *server, struct error *err) MUST_USE;
 void descriptors_share(struct server *server);

@@ -15,7 +15,7 @@ enum { DRAIN_BYTES_MAX = 64 * 1024 };
 
 struct linger_one {
     struct http_thread *thread;
-    h2o_socket_t *socket; // of the duplicate
+    h2o_socket_t *socket; // socket of the duplicate
     h2o_timeout_entry_t timeout;
     size_t left; // bytes that may still be read
     struct linger_one *next, **link;

@@ -132,7 +132,7 @@ struct server {
     _Atomic uint32_t connections_most;
     uint32_t descriptors_own;   // descriptors of the process, without connections
     uint32_t drain_connections; // connections that a drain may accept above connections_most
-    _Atomic uint64_t short_ns;  // when no descriptor was free for a new connection; 0: never
+    _Atomic uint64_t short_ns;  // last time that a connection found no free descriptor; 0: never
     uint32_t port;
     uint32_t thread_count;
     uint32_t started; // number of threads that run
@@ -142,7 +142,7 @@ struct server {
     int64_t started_unix;
     _Atomic(const struct served *) served; // NULL until server_serve
     // [slot * thread_count + thread]; NULL: no engine has the slot. acquire and release: a thread
-    // that reads a port sees what the owner of the engine wrote before it stored the port.
+    // that reads a port sees all that the owner of the engine wrote before it stored the port.
     _Atomic(struct port *) *ports;
     uint32_t slot_count;
 };

@@ -10,10 +10,10 @@
 struct manage_job {
     bool unload;  // true: unload a model; false: load one
     json_t *body; // the request, owned by the job
-    // set by the owner before server_manage_done
+    // results, set by the owner before server_manage_done
     struct json_buffer reply; // body of a good answer
-    enum http_error error;    // of a failure
-    struct text message;      // of a failure; at == NULL: none. Points into `reply`
+    enum http_error error;    // error code of a failure
+    struct text message;      // text of a failure, in `reply`; at == NULL: the job succeeded
     // private
     _Atomic bool done;
     _Atomic int users; // exchange and owner; the last one frees the job

@@ -21,8 +21,8 @@ struct served_model;
 // Users of a list or of a model, so that its owner knows when it can be freed: not before each h2o
 // thread has begun another iteration of its loop and the counts are 0. h2o threads change them.
 struct served_use {
-    _Atomic uint32_t exchanges; // of a list: all; of a model: those that have chosen it
-    _Atomic uint32_t undecided; // of a list: exchanges that may still choose one of its models
+    _Atomic uint32_t exchanges; // number of exchanges that use the list, or that chose the model
+    _Atomic uint32_t undecided; // lists only: number of exchanges that may still choose a model
 };
 
 // One engine of a model. The copies of all models are in one array, those of one model next to each

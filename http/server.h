@@ -28,14 +28,14 @@ struct server_options {
     uint64_t shutdown_timeout_ms; // limit of a drain; 0: open requests are cut immediately
     bool vllm_metrics;
     bool ui;                     // true: serve the web page at /
-    uint64_t request_timeout_ms; // for head and body of a request, and for idle keep-alive; 0: 60 s
-    uint64_t stall_timeout_ms;   // until a client that reads nothing is aborted; 0: 60 s
-    // until an idle connection, or one with an unfinished body and no valid key, is closed, if no
-    // connection or no descriptor is free; 0: 10 s
+    uint64_t request_timeout_ms; // limit for a request's head and body, and for idle time; 0: 60 s
+    uint64_t stall_timeout_ms;   // time until a client that reads nothing is aborted; 0: 60 s
+    // time until an idle connection, or one with an unfinished body and no valid key, is closed, if
+    // no connection or no descriptor is free; 0: 10 s
     uint64_t quiet_timeout_ms;
-    // how long the body of an HTTP/2 stream without a valid key is awaited; 0: 100 ms
+    // time for which the body of an HTTP/2 stream without a valid key is awaited; 0: 100 ms
     uint64_t early_wait_ms;
-    // for how long a client that was refused before its body may send on; 0: 2 s
+    // time for which a client that was refused before its body may continue to send; 0: 2 s
     uint64_t linger_timeout_ms;
     uint32_t resets_max; // HTTP/2 streams that a connection may reset early per window; 0: 200
     uint64_t resets_window_ms; // length of that window; 0: 10 s

@@ -16,7 +16,7 @@
 enum { TLS_FILE_BYTES_MAX = 1 << 20, CIPHER_BYTES_MAX = 256 };
 
 // Suites of TLS 1.2 with forward secrecy and authenticated encryption. OpenSSL's own list also has
-// those whose session key the server's private key decrypts, and CBC with SHA-1.
+// CBC with SHA-1, and suites whose session key the server's private key decrypts.
 static const char ciphers_default[] = "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL";
 
 static enum status tls_fail(struct error *err, const char *what, const char *path)

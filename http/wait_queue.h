@@ -11,7 +11,7 @@ struct wait_item {
     struct wait_queue *queue; // NULL: not queued
     struct wait_item *before, *after;
     uint64_t rank;
-    uint32_t key; // whose item it is; read by wait_rounds_rank and wait_rounds_begin only
+    uint32_t key; // API key of the item; only wait_rounds_rank and wait_rounds_begin read it
 };
 
 struct wait_queue {
@@ -30,7 +30,7 @@ void wait_remove(struct wait_item *item);
 enum { WAIT_KEYS = 64 }; // size of tables per key, indexed by key modulo this
 struct wait_rounds {
     uint64_t rank;                // rank of the item processed last
-    uint64_t key_rank[WAIT_KEYS]; // of each key: rank of its item that was processed last
+    uint64_t key_rank[WAIT_KEYS]; // rank of each key's item that was processed last
 };
 // Returns the rank of a new item of this key.
 uint64_t wait_rounds_rank(const struct wait_rounds *rounds, const struct wait_queue *queue,

@@ -57,7 +57,7 @@ struct plan {
 struct launch {
     uint64_t step, mask_round; // mask_round: number of its round of masks
     uint32_t row_count, mask_count;
-    uint32_t loose_count; // of mask_count, those of loose rows
+    uint32_t loose_count; // number of masks of loose rows, included in mask_count
     // Rows that wait for their masks. They follow the rows of the batch, and so do their masks.
     uint32_t waiting_count;
     struct plan_row *rows; // [rows_max] rows of the batch, then the waiting rows

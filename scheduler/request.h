@@ -129,8 +129,8 @@ bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes
 void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes);
 
 struct port;
-// port.c: fills copies[count] with the load and the cached prompt tokens of the engines of `ports`,
-// of which none is NULL. Looks up at most ROUTE_BLOCKS_MAX blocks of the prompts in args.
+// port.c: fills copies[count] with the load and the cached prompt tokens of the engines of `ports`;
+// no port may be NULL. Looks up at most ROUTE_BLOCKS_MAX blocks of the prompts in args.
 void ports_look_up(struct route_copy *copies, struct port *const *ports, uint32_t count,
                    const struct submit_args *args);
 

@@ -9,7 +9,7 @@ enum { INFILL_MARKS_MAX = 3, INFILL_ENDS_MAX = 16 };
 struct infill_marks {
     int32_t prefix, suffix;
     int32_t middle;     // -1: none, the suffix comes before the prefix (Codestral)
-    int32_t repo, file; // before the name of a repository and of a file; -1: none
+    int32_t repo, file; // marks before the name of a repository and of a file; -1: none
 };
 
 // Finds the marks of the vocabulary. Returns false if the model has none.

@@ -170,7 +170,7 @@ static uint32_t texts_cut(struct infill_texts *t, uint32_t most)
     uint32_t all = t->prefix.count + t->suffix.count + t->line.count;
     t->line = span_tail(t->line, most);
     uint32_t left = most - t->line.count, quarter = left / 4;
-    uint32_t after = left - smaller(left, t->prefix.count); // what the prefix leaves
+    uint32_t after = left - smaller(left, t->prefix.count); // tokens that the prefix leaves
     t->suffix.count = smaller(t->suffix.count, after > quarter ? after : quarter);
     t->prefix = span_tail(t->prefix, left - t->suffix.count);
     uint32_t kept = t->prefix.count + t->suffix.count + t->line.count;

@@ -12,7 +12,7 @@ enum { NODE_NONE, NODE_TEXT, NODE_HEAD, NODE_FIRST };
 struct finder_node {
     uint32_t to[256];   // child, or NODE_NONE; after finder_fill the next node for every byte
     uint32_t fail;      // failure link: node of the longest proper suffix in the trie of NODE_TEXT
-    uint32_t then;      // what follows the marker
+    uint32_t then;      // grammar_marker.then of the marker that ends here
     bool complete;      // true if a marker is complete at this node
     uint32_t ref, rule; // expression and number of the node's rule
 };

@@ -262,7 +262,7 @@ struct token_budget_ban token_budget_banned(const struct token_budget *b,
     bool begun = at->matched == 0 || (at->alive >> b->open_mark & 1);
     if (!spent || !at->head || !begun)
         return (struct token_budget_ban){text_of(""), ""};
-    bool lists = at->between && b->calls.again; // what byte_head skips
+    bool lists = at->between && b->calls.again; // true if byte_head skips ,;]} too
     return (struct token_budget_ban){
         .rest = text_span((const char *)open->bytes + at->matched, open->count - at->matched),
         .skip = at->matched > 0 ? ""

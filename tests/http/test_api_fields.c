@@ -638,8 +638,8 @@ TEST(test_key_and_deadline)
     }
 }
 
-// A request owns its cached blocks if the model keeps those of API keys apart. No key has owner 0,
-// which is that of requests without an owner.
+// A request owns its cached blocks if the model keeps the blocks of API keys apart. Owner 0 means
+// that a request has no owner, so no key has it.
 TEST(test_owner_of_cached_blocks)
 {
     static const struct endpoint *const all[] = {&chat_endpoint,       &completions_endpoint,

@@ -317,8 +317,7 @@ static void parts_open(struct parts *p, const char *mark)
     p->v = vocabulary_create(&args);
 }
 
-// Ends the reasoning, then draws random tokens that are not banned. Returns the number of tokens
-// that were banned.
+// Ends the reasoning, then draws random tokens and skips banned ones. Returns how many it skipped.
 static uint32_t spent_walk(const struct dialect *d, const struct token_budget *budget,
                            const struct parts *p)
 {

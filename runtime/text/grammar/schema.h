@@ -23,14 +23,15 @@ enum schema_draft {
     SCHEMA_DRAFT_2020,
 };
 
-// An object that has neither additionalProperties nor unevaluatedProperties may have other members:
-// those whose keys are not in `properties` or `required` and match no pattern.
+// The number of other members that an object may have if its schema has neither
+// additionalProperties nor unevaluatedProperties. Another member is one whose key is not in
+// `properties` or `required` and matches no pattern.
 enum schema_others {
     // at most SCHEMA_OTHERS_MAX, or as many as minProperties or maxProperties require or allow;
     // none if `properties` is {}
     SCHEMA_OTHERS_FEW,
-    // as SCHEMA_OTHERS_FEW, but only for objects whose schema names no member (a map); none for
-    // those that have `properties`, `required` or patternProperties
+    // as SCHEMA_OTHERS_FEW for objects whose schema names no member (maps); none for objects with
+    // `properties`, `required` or patternProperties
     SCHEMA_OTHERS_OF_MAPS,
     SCHEMA_OTHERS_NONE,
 };

@@ -56,12 +56,12 @@ struct object {
     uint32_t names, names_site;
     uint32_t unknown; // expression of the keys that are not in `keys`; valid if has_unknown
     bool has_unknown;
-    uint32_t min, max, comma;        // min, max: number of members; comma: expression between two
-    bool closed;                     // true if no other members are allowed (schema_others.c)
-    uint32_t others_max;             // maximum number of other members, or GRAMMAR_UNBOUNDED
-    uint32_t member, extra;          // members with unknown keys; those of them that satisfy !extra
-    uint32_t matched, other;         // of `member`: keys that match a pattern; all others
-    bool need_extra;                 // true while object_members must include an extra member
+    uint32_t min, max, comma; // min, max: number of members; comma: expression between two
+    bool closed;              // true if no other members are allowed (schema_others.c)
+    uint32_t others_max;      // maximum number of other members, or GRAMMAR_UNBOUNDED
+    uint32_t member, extra;   // members with unknown keys; the part of them that satisfies !extra
+    uint32_t matched, other;  // parts of `member`: keys that match a pattern; all others
+    bool need_extra;          // true while object_members must include an extra member
     const struct entry *extra_entry; // entry with the keyword !extra (schema_negate.c), or NULL
 };
 

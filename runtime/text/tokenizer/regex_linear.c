@@ -13,7 +13,7 @@ static const uint64_t known_bit = UINT64_C(1) << 63; // the sets of a character 
 
 struct thread {
     uint32_t op;
-    size_t start; // where its match begins
+    size_t start; // offset at which its match begins
 };
 
 struct thread_list {
@@ -31,7 +31,7 @@ struct linear_state {
     uint64_t *marks;   // [count] round in which an instruction was last added to a list
     uint32_t *pending; // [count + 1] instructions to add
     uint64_t round;
-    struct text text;                  // the present text
+    struct text text;                  // text of the current search
     uint8_t *tables[LINEAR_LOOKS_MAX]; // bit per offset of the text: the lookaround matches there
     size_t table_bytes[LINEAR_LOOKS_MAX];
     bool table_made[LINEAR_LOOKS_MAX];

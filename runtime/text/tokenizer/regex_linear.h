@@ -50,7 +50,7 @@ struct linear_look {
 };
 
 struct linear {
-    struct arena *arena; // of the program
+    struct arena *arena; // owns the program
     struct linear_op *ops;
     uint32_t count;
     struct linear_look looks[LINEAR_LOOKS_MAX]; // an inner one has a smaller index

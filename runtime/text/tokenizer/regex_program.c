@@ -18,12 +18,12 @@ struct linear_node {
     struct linear_node *a, *b; // CAT: both; ALT: a is preferred; REPEAT, LOOK: a
     uint32_t index;            // ATOM, LOOK: index; AT: enum linear_place
     uint32_t low, high;        // REPEAT
-    bool lazy, behind, not;    // of REPEAT; of LOOK
+    bool lazy, not;            // lazy: REPEAT prefers fewer; not: LOOK must not match
 };
 
 struct linear_reader {
     struct linear *linear;
-    struct arena *arena; // of the nodes
+    struct arena *arena; // owns the nodes
     struct text in;
     size_t at;
     uint32_t depth;
