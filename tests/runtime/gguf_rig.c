@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "runtime/source/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,6 +285,35 @@ static bool name_make(char out[NAME_BYTES], const char *name)
     check(false, "no name for %s", name);
 }
 
+// Adds a tensor of blocks of a quantised format (tools/golden_codes.py). Its rows are in the order
+// of the file.
+static void put_blocks(struct gguf_build *b, const json_t *golden, const struct golden_tensor *t,
+                       uint32_t type)
+{
+    char name[NAME_BYTES], key[16];
+    const struct gguf_type *facts = gguf_type_of(type);
+    check(facts && facts->bytes > 0 && name_make(name, t->name), "no blocks for %s", t->name);
+    uint64_t rows = (uint64_t)json_integer_value(json_array_get(t->shape, 0));
+    uint64_t cols = (uint64_t)json_integer_value(json_array_get(t->shape, 1));
+    size_t bytes = rows * cols / facts->elements * facts->bytes;
+    uint8_t *data = heap_alloc(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (uint8_t)(golden_noise(t, i) >> 56);
+    snprintf(key, sizeof key, "%u", type);
+    size_t index;
+    const json_t *half;
+    json_array_foreach(json_object_get(json_object_get(golden, "halves"), key), index, half)
+    {
+        size_t at = (size_t)json_integer_value(json_array_get(half, 0)) + 1;
+        uint8_t random = (uint8_t)json_integer_value(json_array_get(half, 1));
+        uint8_t fixed = (uint8_t)json_integer_value(json_array_get(half, 2));
+        for (size_t block = 0; block < bytes; block += facts->bytes)
+            data[block + at] = (uint8_t)((data[block + at] & random) | fixed);
+    }
+    gguf_tensor_add(b, name, (const uint64_t[]){cols, rows}, 2, type, data, bytes);
+    heap_free(data);
+}
+
 static void put_tensors(struct gguf_build *b, const json_t *golden, const char *family)
 {
     const json_t *config = json_object_get(golden, "config");
@@ -296,6 +326,10 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
             json_string_value(json_array_get(entry, 0)), json_array_get(entry, 1),
             (uint64_t)json_integer_value(json_object_get(golden, "seed")), i,
             (int)json_integer_value(json_array_get(entry, 2))};
+        if (json_array_size(entry) > 3) {
+            put_blocks(b, golden, &tensor, (uint32_t)json_integer_value(json_array_get(entry, 3)));
+            continue;
+        }
         struct tensor_file made;
         char name[NAME_BYTES];
         tensor_file_begin(&made);

@@ -64,6 +64,11 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
+uint64_t golden_noise(const struct golden_tensor *tensor, uint64_t position)
+{
+    return mix(tensor->seed + ((uint64_t)tensor->index << 32) + position);
+}
+
 static void element_put(char *at, enum dtype dtype, float value)
 {
     uint16_t half = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
@@ -87,8 +92,7 @@ void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tenso
     size_t bytes = count * dtype_bytes(dtype);
     file->data = heap_grow(file->data, file->bytes + bytes);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t z = mix(tensor->seed + ((uint64_t)tensor->index << 32) + i);
-        double v = (double)(z >> 57) - 64;
+        double v = (double)(golden_noise(tensor, i) >> 57) - 64;
         double value = tensor->kind < 0 ? 1 + v / 128 : ldexp(v, -tensor->kind);
         element_put(file->data + file->bytes + i * dtype_bytes(dtype), dtype, (float)value);
     }

@@ -35,13 +35,16 @@ struct golden_tensor {
     uint32_t index;
     int kind;
 };
+// Returns the hash of the tensor's seed and index and of `position`.
+uint64_t golden_noise(const struct golden_tensor *tensor, uint64_t position);
 // Computes the values of the tensor and appends them in this dtype.
 void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor,
                      enum dtype dtype);
 // Writes the file to the folder and frees `file`.
 void tensor_file_write(struct tensor_file *file, const char *folder, const char *name);
 
-// Returns the contents of tests/golden/<name>.json; the caller owns the reference.
+// Returns the contents of tests/golden/<name>.json, where `name` may begin with a folder; the
+// caller owns the reference.
 json_t *golden_read(const char *name);
 // Writes the model folder of a golden file: config.json, its other files, and the weights in
 // `shards` files, with an index if there are at least two.
