@@ -4,16 +4,20 @@
 // most 1.5 times). The products alone are the same model with every other op switched off, so both
 // sides read the same weights. Medians of interleaved runs. With --shape, the cases of step_cases.c
 // instead, compared with the floor at the given rates. With --model, a model of this folder or GGUF
-// file instead of the dummy: decode at batch 1, 8 and 16, and a shorter prefill.
+// file instead of the dummy: decode at batch 1, 8 and 16, and a shorter prefill. On the cpu device
+// decode at batch 1 is also compared with a pass that only reads the weights of the products.
 //
 // Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
 //        [--library FILE] [--no-exact] [--no-overlap-kernels]
-//        [--model PATH] [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large] [--copy GB/s] [--math TFLOP/s]
+//        [--model PATH] [--batch ROWS: only decode at this batch, up to 32]
+//        [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large] [--copy GB/s] [--math TFLOP/s]
+#include "bench/read_pass.h"
 #include "bench/step_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32, CONTEXT = 1024 };
 
@@ -48,6 +52,15 @@ static double spent_ms[OP_COUNT];
     }
 OP_LIST(TIME)
 #undef TIME
+
+static struct read_pass reads; // weights of one step's products; count 0: not readable
+
+static enum status listed_gemm(struct stream *stream, const struct gemm_args *args)
+{
+    (void)stream;
+    read_pass_add(&reads, args->weight);
+    return STATUS_OK;
+}
 
 static void products_open(struct bench *b, const struct step_args *args)
 {
@@ -138,21 +151,47 @@ static void prefill_launch(struct bench *b, uint32_t rows, uint32_t tokens)
     }
 }
 
+static void decode_rows_add(struct bench *b, uint32_t rows, uint32_t kv_len)
+{
+    batch_clear(b->batch, b->step++);
+    for (uint32_t row = 0; row < rows; row++)
+        row_add(b, row, 1, kv_len, true);
+}
+
+// Lists the weights that the products of a decode step read.
+static void reads_list(struct bench *b, uint32_t threads)
+{
+    struct op_table listed = b->products;
+    listed.gemm = listed_gemm;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    reads.threads = threads > 0 ? threads : (uint32_t)(processors < 64 ? processors : 64);
+    prefill_launch(b, 1, PROMPT);
+    decode_rows_add(b, 1, PROMPT + 1);
+    b->api.ops = &listed;
+    step_ms(b);
+    b->api.ops = b->all_ops;
+}
+
 static void decode_bench(struct bench *b, uint32_t rows)
 {
-    double whole[STEPS], products[STEPS];
+    double whole[STEPS], products[STEPS], read[STEPS];
     b->api.ops = b->all_ops;
     prefill_launch(b, rows, PROMPT);
     for (uint32_t i = 0; i < 2 * STEPS; i++) {
-        batch_clear(b->batch, b->step++);
-        for (uint32_t row = 0; row < rows; row++)
-            row_add(b, row, 1, PROMPT + 1 + i / 2, true);
+        decode_rows_add(b, rows, PROMPT + 1 + i / 2);
         b->api.ops = i % 2 ? &b->products : b->all_ops;
         *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
+        if (i % 2 && rows == 1 && reads.count > 0)
+            read[i / 2] = read_pass_ms(&reads);
     }
     char what[32];
     snprintf(what, sizeof what, "decode x %u", rows);
     step_report(what, rows, whole, products, STEPS);
+    if (rows == 1 && reads.count > 0) {
+        double least = median(read, STEPS), ms = median(products, STEPS);
+        printf("             reading their %.3f GB: %.2f ms, %.1f GB/s; products take %.2f times\n",
+               (double)reads.bytes / 1e9, least, (double)reads.bytes / least / 1e6, ms / least);
+    }
     shares_print(b);
 }
 
@@ -180,6 +219,12 @@ static void products_bench(struct bench *b, const struct step_args *args)
     printf("%s, %s, %s\n%-12s %11s %11s\n", facts.name,
            f->formats[0] != '\0' ? f->formats : dtype_name(f->dtype),
            args->model ? args->model : "dummy Qwen2.5-0.5B", "", "step", "products");
+    if (strcmp(args->device, "cpu") == 0)
+        reads_list(b, args->threads);
+    if (args->batch > 0) {
+        decode_bench(b, args->batch);
+        return;
+    }
     decode_bench(b, 1);
     if (args->model)
         decode_bench(b, 8);
@@ -226,6 +271,8 @@ static bool args_read(struct step_args *args, int argc, char **argv)
             args->shape = value;
         else if (strcmp(name, "--model") == 0)
             args->model = value;
+        else if (strcmp(name, "--batch") == 0)
+            args->batch = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--copy") == 0)
             args->copy_rate = strtod(value, NULL) * 1e9;
         else if (strcmp(name, "--math") == 0)
@@ -245,7 +292,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct step_shape *shape = args.shape ? shape_find(args.shape) : NULL;
-    if (args.shape && !shape)
+    if ((args.shape && !shape) || args.batch > ROWS_MAX)
         return 2;
     if (!bench_device_open(&bench, &args))
         return 77;

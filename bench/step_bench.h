@@ -12,6 +12,7 @@ struct step_args {
     const char *model; // products only: a folder or GGUF file; NULL: a dummy model
     int dtype;         // enum dtype, or -1: bfloat16
     uint32_t threads;
+    uint32_t batch; // products only: rows of the decode steps; 0: several numbers, and a prefill
     bool exact, serial;
     double copy_rate, math_rate; // bytes, operations per second for the floor; 0: unknown
 };
