@@ -10,9 +10,7 @@ enum { CODE_ROWS = 1 }; // code_dot_rows is not used
 
 typedef lanes code_floats;
 
-typedef struct {
-    int32_t at[16];
-} code_ints;
+typedef lanes_i8 code_ints;
 
 typedef struct { // 32 elements of K of the columns, unsigned
     uint8_t at[8][64];
@@ -44,24 +42,19 @@ LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
     return q;
 }
 // Adds the products of quads [first, end).
-LANES_INLINE void code_steps(code_ints *sum, const code_quads *q, const struct code_x *x, int first,
-                             int end)
+LANES_INLINE code_ints code_steps(code_ints sum, const code_quads *q, const struct code_x *x,
+                                  int first, int end)
 {
     for (int i = first; i < end; i++)
-        for (int c = 0; c < 16; c++)
-            for (int j = 0; j < 4; j++)
-                sum->at[c] += q->at[i][4 * c + j] * x->q[4 * i + j];
+        sum = lanes_i8_dot(sum, q->at[i], x->q + 4 * i);
+    return sum;
 }
 // Returns sums of (code - zero) * x.
 LANES_INLINE code_ints code_dot(const code_quads *q, const struct code_x *x, const uint32_t bits,
                                 const int32_t zero)
 {
     (void)bits;
-    code_ints sum;
-    for (int c = 0; c < 16; c++)
-        sum.at[c] = -zero * x->sum;
-    code_steps(&sum, q, x, 0, 8);
-    return sum;
+    return code_steps(lanes_i8_set(-zero * x->sum), q, x, 0, 8);
 }
 LANES_INLINE code_halves code_halves_of(const char *first, const char *second)
 {
@@ -74,16 +67,15 @@ LANES_INLINE code_halves code_halves_of(const char *first, const char *second)
 LANES_INLINE code_ints code_dot_halves(const code_quads *q, const struct code_x *x,
                                        const code_halves *s)
 {
-    code_ints first, second;
-    for (int c = 0; c < 16; c++) {
-        first.at[c] = -32 * x->half[0];
-        second.at[c] = -32 * x->half[1];
-    }
-    code_steps(&first, q, x, 0, 4);
-    code_steps(&second, q, x, 4, 8);
+    int32_t first[16], second[16];
+    code_ints sum = code_steps(lanes_i8_set(-32 * x->half[0]), q, x, 0, 4);
+    memcpy(first, &sum, sizeof first);
+    sum = code_steps(lanes_i8_set(-32 * x->half[1]), q, x, 4, 8);
+    memcpy(second, &sum, sizeof second);
     for (int c = 0; c < 16; c++)
-        first.at[c] = first.at[c] * s->first[c] + second.at[c] * s->second[c];
-    return first;
+        first[c] = first[c] * s->first[c] + second[c] * s->second[c];
+    memcpy(&sum, first, sizeof sum);
+    return sum;
 }
 LANES_INLINE void code_dot_rows(code_ints sum[CODE_ROWS][2], const char *at, const struct code_x *x,
                                 const int32_t zero)
@@ -97,17 +89,14 @@ LANES_INLINE code_floats code_half_floats(const char *at)
 }
 LANES_INLINE code_floats code_byte_floats(const char *at) // unsigned
 {
-    code_floats out;
+    float out[16];
     for (int c = 0; c < 16; c++)
-        out.at[c] = (float)(uint8_t)at[c];
-    return out;
+        out[c] = (float)(uint8_t)at[c];
+    return lanes_load(out);
 }
 LANES_INLINE code_floats code_floats_of(code_ints x)
 {
-    code_floats out;
-    for (int c = 0; c < 16; c++)
-        out.at[c] = (float)x.at[c];
-    return out;
+    return lanes_i8_end(x, 0);
 }
 LANES_INLINE code_floats code_load(const float *at)
 {
@@ -127,9 +116,13 @@ LANES_INLINE code_floats code_scaled(code_floats a, float b)
 }
 LANES_INLINE code_floats code_fma(code_floats a, code_floats b, code_floats c) // a * b + c
 {
+    float x[16], y[16], sum[16];
+    lanes_store(x, a);
+    lanes_store(y, b);
+    lanes_store(sum, c);
     for (int i = 0; i < 16; i++)
-        c.at[i] = fmaf(a.at[i], b.at[i], c.at[i]);
-    return c;
+        sum[i] = fmaf(x[i], y[i], sum[i]);
+    return lanes_load(sum);
 }
 LANES_INLINE code_floats code_fma_by(code_floats a, float b, code_floats c) // a * b + c
 {
