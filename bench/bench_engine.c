@@ -64,7 +64,7 @@ static void bench_open(struct bench *b, uint32_t steps_in_flight)
     struct fake_options fake = {.cheap = true, .text = true};
     struct model_facts *f = &fake.facts;
     f->kind = MODEL_GENERATOR;
-    f->causal = true;
+    f->paged = true;
     f->vocab = VOCAB;
     f->max_model_len = b->context;
     f->output_width = 1024;

@@ -383,7 +383,7 @@ static const char *split_advice(const struct loaded *loaded, const struct loaded
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         const struct loaded_model *m = &loaded->models[i];
         const struct model_settings *s = &m->spec.settings;
-        if (device->kind == DEVICE_CPU || !is_on(m, device) || !m->plan->facts.causal ||
+        if (device->kind == DEVICE_CPU || !is_on(m, device) || !m->plan->facts.paged ||
             s->tensor_parallel_size >= device->facts.ranks_max)
             continue;
         if (s->data_parallel_size > 1)

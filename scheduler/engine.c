@@ -33,8 +33,8 @@ static void facts_check(const struct engine *engine)
           o->port_count, o->max_queued_requests);
     check(f->kind != MODEL_GENERATOR || limits->tokens_max >= model_tokens_min(limits->rows_max),
           "a step of %u tokens for %u rows", limits->tokens_max, limits->rows_max);
-    check(f->causal || limits->tokens_max >= f->max_model_len, "a step of %u tokens, inputs of %u",
-          limits->tokens_max, f->max_model_len);
+    check(!f->whole_input || limits->tokens_max >= f->max_model_len,
+          "a step of %u tokens, inputs of %u", limits->tokens_max, f->max_model_len);
     check(!o->vocabulary || vocabulary_size(o->vocabulary) == f->vocab,
           "a vocabulary of another model");
     if (f->blocks_per_sequence_max == 0)
@@ -78,7 +78,7 @@ static void state_init(struct engine *engine)
     uint32_t most = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
     engine->order_max = limits->slots_max < most ? limits->slots_max : most;
     engine->paged = f->blocks_per_sequence_max > 0;
-    engine->cuttable = f->causal && !f->whole_input;
+    engine->cuttable = !f->whole_input;
     engine->sharing = engine->paged && engine->cuttable;
     pace_init(&engine->pace, engine->options.step_stretch);
     queue_reset(&engine->queue);

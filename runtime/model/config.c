@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads config.json and checks each number before it is used. The other files of the folder are
-// read in config_folder.c, rope settings in config_rope.c. Loading thread only.
+// read in config_folder.c, rope settings in config_rope.c, kinds of layers in config_layers.c.
+// Loading thread only.
 #include "runtime/model/config.h"
 
 #include "base/json.h"
@@ -161,56 +162,13 @@ static enum status activation_read(struct model_config *config, const json_t *js
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(name, known[i].name) != 0)
             continue;
-        config->activation = known[i].kind;
+        config->kinds[0].activation = known[i].kind;
         if (!decoder || known[i].kind == ACTIVATE_SILU)
             return STATUS_OK;
     }
     return error_set(err, STATUS_UNSUPPORTED,
                      "config.json: hidden_act %.32s is not supported for %s",
                      name ? name : "(not a string)", config->arch->name);
-}
-
-// Sets which layers have no window.
-static enum status layers_read(struct model_config *config, const json_t *json, struct error *err)
-{
-    const json_t *types = json_object_get(json, "layer_types");
-    for (uint32_t i = 0; i < config->layers; i++) {
-        const char *type = json_string_value(json_array_get(types, i));
-        bool full = type && strcmp(type, "full_attention") == 0;
-        if (json_is_array(types) && !full && !(type && strcmp(type, "sliding_attention") == 0))
-            return error_set(err, STATUS_UNSUPPORTED,
-                             "config.json: layer_types[%u] must be full_attention or "
-                             "sliding_attention, got %.32s",
-                             i, type ? type : "none");
-        config->full_layers[i] = type ? full : i < config->window_from;
-    }
-    return STATUS_OK;
-}
-
-// Mistral uses sliding_window if it is a number; Qwen only with use_sliding_window, from layer
-// max_window_layers on. Newer files name the layers with a window in "layer_types".
-static enum status window_read(struct model_config *config, const json_t *json, struct error *err)
-{
-    uint32_t flags = config->arch->flags;
-    if (!(flags & (ARCH_WINDOW | ARCH_WINDOW_BY_FLAG)))
-        return STATUS_OK;
-    bool used;
-    enum status status =
-        config_bool(&used, json, "use_sliding_window", (flags & ARCH_WINDOW) != 0, err);
-    if (status != STATUS_OK || ((flags & ARCH_WINDOW_BY_FLAG) && !used))
-        return status;
-    const json_t *given = json_object_get(json, "sliding_window");
-    if (given && json_is_null(given))
-        return STATUS_OK;
-    struct config_number window = {"sliding_window", 1, 1 << 24, config->arch->window};
-    status = config_count(&config->window, json, &window, err);
-    struct config_number from = {"max_window_layers", 0, CONFIG_LAYERS_MAX,
-                                 (flags & ARCH_WINDOW_BY_FLAG) ? 28 : 0};
-    if (status == STATUS_OK)
-        status = config_count(&config->window_from, json, &from, err);
-    if (flags & ARCH_WINDOW)
-        config->window_from = 0;
-    return status == STATUS_OK ? layers_read(config, json, err) : status;
 }
 
 static enum status biases_read(struct model_config *config, const json_t *json, struct error *err)
@@ -314,7 +272,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (!json_is_object(json))
         return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
     enum status (*const steps[])(struct model_config *, const json_t *, struct error *) = {
-        arch_read, counts_read, dtype_read, activation_read, window_read, biases_read, head_read,
+        arch_read, counts_read, dtype_read, activation_read, biases_read, head_read,
     };
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < sizeof steps / sizeof steps[0]; i++)
@@ -331,5 +289,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
         status = config_number(&out->epsilon, json, &wanted, err);
     if (status == STATUS_OK)
         status = decoder ? rope_config_parse(out, json, err) : encoder_read(out, json, err);
+    if (status == STATUS_OK)
+        status = layers_config_parse(out, json, err);
     return status;
 }

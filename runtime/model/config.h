@@ -16,6 +16,8 @@
 
 enum {
     CONFIG_LAYERS_MAX = 1024,
+    CONFIG_KINDS_MAX = 4,          // kinds of layers of a model
+    CONFIG_ROPES_MAX = 2,          // rotary tables of a model
     CONFIG_ROPE_FACTORS_MAX = 128, // longrope: half of the largest head_dim
 };
 
@@ -40,6 +42,25 @@ struct rope_config {
     double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
 };
 
+// Positions of a layer's norms.
+enum norm_place {
+    NORM_BEFORE = 1, // on the input of attention and of the feed-forward part
+    NORM_SUM = 2,    // on the sum of the residual and each output (encoders)
+};
+
+// A kind of layer. Layers of one kind have the same ops and sizes; heads and their columns are
+// equal in all kinds.
+struct layer_kind {
+    uint32_t window;     // keys that a query sees; 0: all
+    uint32_t rope;       // index of its rotary settings in model_config.ropes
+    uint32_t rotary_dim; // columns of a head that are rotated
+    float scale;         // factor of the attention scores
+    uint32_t norms;      // enum norm_place
+    bool paged; // true: keys and values are kept in KV blocks, and a query sees no later key
+    bool gated; // true: the activation of one product is the factor of another one
+    enum activation activation;
+};
+
 struct model_config {
     const struct architecture *arch;
     enum model_kind kind;
@@ -54,8 +75,7 @@ struct model_config {
     // True if config.json has the field. If not, the head is tied if the checkpoint has no head.
     bool tied_given;
     bool qkv_bias, o_bias, ffn_bias;
-    enum activation activation; // decoders: SILU, gated
-    int dtype;                  // enum dtype of "torch_dtype" or "dtype"; -1: absent
+    int dtype; // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     uint32_t positions;       // max_position_embeddings
     uint32_t position_offset; // RoBERTa: position of the first token
@@ -64,11 +84,12 @@ struct model_config {
     uint32_t length_max;      // longest sequence that positions or rope scaling allow
     uint32_t length_default;  // max_model_len if no option sets it
     bool length_given;        // true if max_seq_length is given; it overrides the tokenizer's limit
-    uint32_t window;          // keys a query sees; 0: all
-    uint32_t window_from;     // layers before this one have no window (Qwen2's max_window_layers)
-    uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: this layer has no window ("layer_types")
+    struct layer_kind kinds[CONFIG_KINDS_MAX];
+    uint32_t kind_count;
+    uint8_t layer_kind[CONFIG_LAYERS_MAX]; // index of each layer's kind, in the order of first use
+    struct rope_config ropes[CONFIG_ROPES_MAX];
+    uint32_t rope_count; // 0: no rotary embedding
     double epsilon;
-    struct rope_config rope;
     int32_t yes_id, no_id; // -1: not given
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
@@ -88,10 +109,15 @@ enum status model_config_read(struct model_config *out, const char *folder,
 enum status model_config_parse(struct model_config *out, const json_t *json,
                                struct error *err) MUST_USE;
 
-// Reads rope_parameters, or rope_scaling and rope_theta (config_rope.c). config->positions must be
-// set.
+// Reads rope_parameters, or rope_scaling and rope_theta, to ropes[0] (config_rope.c).
+// config->positions must be set.
 enum status rope_config_parse(struct model_config *config, const json_t *json,
                               struct error *err) MUST_USE;
+
+// Sets the kinds of all layers (config_layers.c). The other fields of config.json must have been
+// read, and kinds[0] must hold what all layers have in common.
+enum status layers_config_parse(struct model_config *config, const json_t *json,
+                                struct error *err) MUST_USE;
 
 // Range and default of a number in config.json. The functions below read a field, check it and
 // return INVALID with the field's name if it does not fit; a field that is absent or null gets the

@@ -96,7 +96,7 @@ static enum status numbers_read(struct rope_config *rope, const json_t *scaling,
 // original length; the other kinds publish the scaled length.
 static void lengths_set(struct model_config *config)
 {
-    const struct rope_config *rope = &config->rope;
+    const struct rope_config *rope = &config->ropes[0];
     double length = config->positions;
     if (rope->kind == ROPE_LINEAR || rope->kind == ROPE_DYNAMIC)
         length = fmax(length, config->positions * rope->factor);
@@ -110,7 +110,7 @@ static void lengths_set(struct model_config *config)
 
 enum status rope_config_parse(struct model_config *config, const json_t *json, struct error *err)
 {
-    struct rope_config *rope = &config->rope;
+    struct rope_config *rope = &config->ropes[0];
     const json_t *scaling = json_object_get(json, "rope_parameters");
     if (!json_is_object(scaling))
         scaling = json_object_get(json, "rope_scaling");
@@ -147,6 +147,7 @@ enum status rope_config_parse(struct model_config *config, const json_t *json, s
         if (status == STATUS_OK)
             status = factors_read(rope->long_factor, "long_factor", rope->dim / 2, scaling, err);
     }
+    config->rope_count = 1;
     lengths_set(config);
     return status;
 }

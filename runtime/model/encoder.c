@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c. Rows are packed without padding;
-// keys and values are read from the activations of the same step. Engine thread.
-#include "runtime/model/internal.h"
+// The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c and lists.c. Rows are packed
+// without padding; keys and values are read from the activations of the same step. Engine thread.
+#include "runtime/model/forward.h"
 
 static enum status encoder_embed(struct forward *f, const struct forward_op *op)
 {
@@ -25,7 +25,7 @@ static enum status encoder_embed(struct forward *f, const struct forward_op *op)
     return op_embed_bert(model, &args);
 }
 
-static enum status encoder_attend(struct forward *f, const struct forward_op *op)
+enum status layer_attend_rows(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct attn_args args = {
@@ -36,7 +36,7 @@ static enum status encoder_attend(struct forward *f, const struct forward_op *op
         .out = model_act(model, op->out),
         .step = model_record(model),
         .step_host = f->host,
-        .shape = model->limits.attn,
+        .shape = model->shapes[f->kind],
         .row_count = f->host->row_count,
         .token_count = f->rows,
     };
@@ -44,7 +44,7 @@ static enum status encoder_attend(struct forward *f, const struct forward_op *op
 }
 
 // out = layer_norm(out + in)
-static enum status encoder_add_norm(struct forward *f, const struct forward_op *op)
+enum status layer_norm_sum(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct layer_norm_args args = {
@@ -61,11 +61,12 @@ static enum status encoder_add_norm(struct forward *f, const struct forward_op *
     return op_layer_norm(model, &args);
 }
 
-static enum status encoder_activate(struct forward *f, const struct forward_op *op)
+enum status layer_activate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    struct activate_args args = {model->act, model->config.activation, model_act(model, op->in),
-                                 f->rows, model->sizes.intermediate.count};
+    struct activate_args args = {model->act, model->config.kinds[f->kind].activation,
+                                 model_act(model, op->in), f->rows,
+                                 model->sizes.intermediate.count};
     return op_activate(model, &args);
 }
 
@@ -82,23 +83,9 @@ static const struct forward_op encoder_first[] = {
     {.run = NULL},
 };
 
-static const struct forward_op encoder_layer[] = {
-    {forward_gemm, BUFFER_RESIDUAL, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
-    {encoder_attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
-    {forward_gemm, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
-    {encoder_add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_ATTN,
-     .bias = LAYER_NORM_ATTN_BIAS},
-    {forward_gemm, BUFFER_RESIDUAL, BUFFER_UP, .weight = LAYER_UP, .bias = LAYER_UP_BIAS},
-    {encoder_activate, .in = BUFFER_UP},
-    {forward_gemm, BUFFER_UP, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
-    {encoder_add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_FFN,
-     .bias = LAYER_NORM_FFN_BIAS},
-    {.run = NULL},
-};
-
 // Classification heads read the first token of each row.
 static const struct forward_op encoder_score[] = {
-    {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
+    {forward_gather_first, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, .weight = MODEL_SCORE_DENSE,
      .bias = MODEL_SCORE_DENSE_BIAS},
     {encoder_head_tanh, .in = BUFFER_LAST_DELTA},
@@ -112,8 +99,7 @@ static const struct forward_op encoder_pool[] = {
     {.run = NULL},
 };
 
-const struct forward_lists encoder_lists = {
+const struct forward_ends encoder_ends = {
     .first = encoder_first,
-    .layer = encoder_layer,
     .last = {[MODEL_EMBEDDER] = encoder_pool, [MODEL_RERANKER] = encoder_score},
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass: lists of ops, executed by one function that stops at the first error. decoder.c
-// and encoder.c contain the lists: the ops before the layers, one layer, and the ops after them for
-// each kind of model. This file executes them and has the ops that both use. Engine thread;
+// The forward pass: lists of ops (lists.h), executed by one function that stops at the first error:
+// the ops before the layers, one list for each kind of layer, and the ops after the layers.
+// decoder.c and encoder.c have the ops, lists.c makes the lists of layers. This file executes them
+// and has the ops that both use. Engine thread;
 // asynchronous like every op, without waits or allocation, so that a decode step can be recorded as
 // a graph.
 //
@@ -9,7 +10,7 @@
 // ranks' partial products, forward_logits concatenates their columns. Pipeline stages and experts
 // would be further rows and lists here (a range of layers for each stage, a layer with a router)
 // and weight slots beyond LAYER_WEIGHT_COUNT.
-#include "runtime/model/internal.h"
+#include "runtime/model/forward.h"
 
 // Bias 0 of struct forward_op means none.
 _Static_assert(LAYER_QKV_BIAS > 0 && MODEL_EMBED == 0, "no bias is the first of its list");
@@ -32,7 +33,7 @@ enum status forward_prep(struct model *model, const struct step *host)
         .kv_write_offset = model_state(model, at->kv_write_offset),
         .block_shift =
             model->facts.block_tokens ? (uint32_t)__builtin_ctz(model->facts.block_tokens) : 0,
-        .token_bytes = kv_token_bytes(model->facts.kv_dtype, model->sizes.head_dim),
+        .token_bytes = model->kv_strides[0].token, // equal in all layers
     };
     return op_prep(model, &args);
 }
@@ -112,7 +113,7 @@ enum status forward_logits(struct forward *f, const struct forward_op *op)
     return op_all_gather(model, &args);
 }
 
-enum status forward_gather(struct forward *f, const struct forward_op *op)
+static enum status rows_gather(struct forward *f, const struct forward_op *op, bool first_token)
 {
     struct model *model = f->model;
     struct step *record = model_record(model);
@@ -120,7 +121,7 @@ enum status forward_gather(struct forward *f, const struct forward_op *op)
         .act = model->act,
         .in = model_act(model, op->in),
         .sampled = step_section(record, model->step.sampled),
-        .first_token = !model->facts.causal,
+        .first_token = first_token,
         .rows = step_section(record, model->step.rows),
         .out = model_act(model, op->out),
         .count = f->host->sampled_count,
@@ -128,6 +129,16 @@ enum status forward_gather(struct forward *f, const struct forward_op *op)
     };
     f->rows = args.count;
     return op_gather(model, &args);
+}
+
+enum status forward_gather(struct forward *f, const struct forward_op *op)
+{
+    return rows_gather(f, op, false);
+}
+
+enum status forward_gather_first(struct forward *f, const struct forward_op *op)
+{
+    return rows_gather(f, op, true);
 }
 
 enum status forward_pool(struct forward *f, const struct forward_op *op)
@@ -166,18 +177,29 @@ static enum status products_run(struct forward *f, const struct forward_op *op)
     return status;
 }
 
+// Runs the products of the first layer of each kind and of the head. Layers of one kind have
+// products of the same sizes.
 enum status forward_products(struct model *model, uint32_t tokens)
 {
-    const struct forward_lists *lists = model->facts.causal ? &decoder_lists : &encoder_lists;
+    const struct forward_lists *lists = &model->lists;
     uint32_t rows_max = model->facts.limits.rows_max;
-    struct forward f = {model, NULL, model->weights + layer_weight_index(0, 0), 0, tokens};
-    enum status status = products_run(&f, lists->layer);
+    struct forward f = {.model = model, .rows = tokens};
+    enum status status = STATUS_OK;
+    uint32_t seen = 0;
+    for (; status == STATUS_OK && f.layer < model->facts.layers; f.layer++) {
+        f.kind = model->config.layer_kind[f.layer];
+        if (f.kind != seen)
+            continue;
+        seen++;
+        f.weights = model->weights + layer_weight_index(f.layer, 0);
+        status = products_run(&f, lists->layer[f.kind]);
+    }
     // The head has at most rows_max rows, which were run before.
     if (status != STATUS_OK || tokens >= 2 * rows_max)
         return status;
     f.weights = model->weights;
     f.rows = tokens < rows_max ? tokens : rows_max;
-    return products_run(&f, lists->last[model->facts.kind]);
+    return products_run(&f, lists->last);
 }
 
 // Returns true for a step with decode rows only: token i is row i, so nothing has to be gathered. A
@@ -190,17 +212,21 @@ static bool rows_in_place(const struct step *host)
 
 enum status forward_run(struct model *model, const struct step *host)
 {
-    const struct forward_lists *lists = model->facts.causal ? &decoder_lists : &encoder_lists;
-    struct forward f = {model, host, model->weights, 0, host->token_count};
+    const struct forward_lists *lists = &model->lists;
+    struct forward f = {
+        .model = model, .host = host, .weights = model->weights, .rows = host->token_count};
     enum status status = list_run(&f, lists->first);
+    f.fresh = lists->layer[model->config.layer_kind[0]];
     for (; status == STATUS_OK && f.layer < model->facts.layers; f.layer++) {
         f.weights = model->weights + layer_weight_index(f.layer, 0);
-        status = list_run(&f, lists->layer);
+        f.kind = model->config.layer_kind[f.layer];
+        status = list_run(&f, lists->layer[f.kind]);
+        f.fresh = NULL;
     }
     f.weights = model->weights;
     bool in_place = rows_in_place(host);
     if (status != STATUS_OK || (host->sampled_count == 0 && !in_place))
         return status;
     bool decode = in_place && model->facts.kind == MODEL_GENERATOR;
-    return list_run(&f, decode ? lists->last_in_place : lists->last[model->facts.kind]);
+    return list_run(&f, decode ? lists->last_in_place : lists->last);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to runtime/model: the parts of a plan, the layout of a model's memory, the op lists of
-// the forward pass, and the open model, which belongs to the engine thread once it is open.
+// Private to runtime/model: the parts of a plan, the layout of a model's memory, and the open
+// model, which belongs to the engine thread once it is open. forward.h has the forward pass.
 #pragma once
 
 #include "kernels/device.h"
 #include "runtime/model/config.h"
+#include "runtime/model/lists.h"
 #include "runtime/model/model.h"
 #include "runtime/model/kv_memory.h"
 #include "runtime/model/tensors.h"
@@ -22,24 +23,6 @@ enum {
     MODEL_BIAS_MAX = 1024,        // logit_bias entries per request
 };
 
-// Activations; T = tokens_max, n = rows_max; heads, kv_heads and intermediate are the rank's parts.
-enum model_buffer {
-    BUFFER_NONE,
-    BUFFER_RESIDUAL,   // [T][hidden] act
-    BUFFER_DELTA,      // [T][hidden] act: added to the residual by the next norm
-    BUFFER_NORMED,     // [T][hidden] act, decoders
-    BUFFER_QKV,        // [T][(heads + 2 kv_heads) * head_dim] act
-    BUFFER_ATTN,       // [T][heads * head_dim] act
-    BUFFER_UP,         // [T][intermediate] act, decoders [T][2 intermediate]; overlaps QKV and ATTN
-    BUFFER_FFN,        // [T][intermediate] act, decoders
-    BUFFER_LAST,       // [n][hidden] act: rows to be sampled or scored
-    BUFFER_LAST_DELTA, // [n][hidden] act
-    BUFFER_LOGITS,     // [n][vocab] f32; overlaps QKV, ATTN, UP and FFN
-    BUFFER_VALUES,     // [n][output_width] f32
-    BUFFER_PARTIAL,    // several ranks: this rank's part of [T][hidden] or [n][vocab], f32
-    BUFFER_COUNT
-};
-
 // Byte offsets in the three allocations of a model, 256-byte aligned, and their sizes.
 struct model_layout {
     size_t buffer[BUFFER_COUNT]; // in the activations, device memory
@@ -52,7 +35,13 @@ struct model_layout {
     size_t records, results, tops, host_values, host_masks; // [MODEL_HOST_STEPS] each
     size_t word;
     size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // sizes for one step
-    size_t host_bytes, rope_bytes;
+    size_t host_bytes;
+    size_t rope[CONFIG_ROPES_MAX], rope_bytes; // offset of each rotary table; bytes of all
+};
+
+// Byte offsets of a layer's keys and values in a KV block: [K|V][kv_head][token][dim].
+struct kv_strides {
+    uint64_t layer, value, head, token; // from the block; K to V; from KV head to next; token
 };
 
 struct model_parts {
@@ -71,9 +60,11 @@ struct model_parts {
     enum dtype act;
     // KV block of this rank; packed weights of earlier ranks; packed weights of all ranks
     uint64_t block_bytes, load_before, load_bytes;
-    _Atomic uint32_t loading;             // rank being loaded; number of ranks: none
-    struct model *model;                  // this rank's model once it is open
-    struct model_plan *others[RANKS_MAX]; // plan of rank 0: plans of ranks 1 .. ranks - 1
+    struct kv_strides kv_strides[CONFIG_LAYERS_MAX];
+    struct attn_shape shapes[CONFIG_KINDS_MAX]; // attention of each kind of layer
+    _Atomic uint32_t loading;                   // rank being loaded; number of ranks: none
+    struct model *model;                        // this rank's model once it is open
+    struct model_plan *others[RANKS_MAX];       // plan of rank 0: plans of ranks 1 .. ranks - 1
 };
 
 // Computes the layout from facts, sizes and the size of the step record (layout.c).
@@ -111,6 +102,9 @@ struct model {
     void *weights_memory, *activations, *state, *host, *rope;
     uint64_t weights_bytes;
     struct weight *weights; // [weight_list.table_count]
+    struct forward_lists lists;
+    struct attn_shape shapes[CONFIG_KINDS_MAX];      // attention of each kind of layer
+    struct kv_strides kv_strides[CONFIG_LAYERS_MAX]; // by layer
     struct kv_memory kv;
     struct slot_state slots;
     struct host_step host_steps[MODEL_HOST_STEPS];
@@ -138,6 +132,13 @@ static inline void *model_state(const struct model *model, size_t offset)
     return (char *)model->state + offset;
 }
 
+// Returns a rotary table, or NULL if the model has none.
+static inline const float *model_rope(const struct model *model, uint32_t index)
+{
+    char *tables = model->rope;
+    return tables ? (const float *)(const void *)(tables + model->layout.rope[index]) : NULL;
+}
+
 static inline struct step *model_record(const struct model *model)
 {
     return model_state(model, model->layout.record);
@@ -145,57 +146,3 @@ static inline struct step *model_record(const struct model *model)
 
 // step.c: writes a batch's record with the device's part. padded: rows of the graph, or 0.
 void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded);
-
-// One op of the forward pass; see forward.c. Each op reads only some of the fields.
-struct forward;
-struct forward_op {
-    enum status (*run)(struct forward *, const struct forward_op *); // NULL ends a list
-    enum model_buffer in, out;
-    // enum layer_weight in the list of a layer, else enum model_weight; bias 0: none
-    uint32_t weight, bias;
-    enum model_buffer add; // norms: buffer added to `in` first
-};
-
-struct forward { // state of a forward pass
-    struct model *model;
-    const struct step *host;      // the step's record in host memory; NULL: only products are run
-    const struct weight *weights; // weights of the layer, or of the model
-    uint32_t layer;
-    uint32_t rows; // rows of the current op: T, or the rows with results after a gather
-};
-
-struct forward_lists {
-    const struct forward_op *first, *layer;
-    const struct forward_op *last[MODEL_RERANKER + 1]; // by enum model_kind
-    const struct forward_op *last_in_place;            // generators if the rows need no gather
-};
-extern const struct forward_lists decoder_lists, encoder_lists;
-
-// Runs an op. Invalid arguments are a bug in the forward pass: the process ends with a message.
-#define MODEL_OP(name)                                                                             \
-    static inline enum status op_##name(const struct model *m, const struct name##_args *args)     \
-    {                                                                                              \
-        enum status status = m->api->ops->name(m->stream, args);                                   \
-        const char *wrong = status == STATUS_INVALID ? name##_check(args) : "";                    \
-        check(status != STATUS_INVALID, "%s",                                                      \
-              wrong[0] != '\0' ? wrong : #name ": more than the stream was opened for");           \
-        return status;                                                                             \
-    }
-OP_LIST(MODEL_OP)
-#undef MODEL_OP
-
-enum status forward_prep(struct model *model, const struct step *host) MUST_USE; // enqueues op prep
-// After forward_prep: enqueues the pass, whose results go to BUFFER_LOGITS or BUFFER_VALUES.
-enum status forward_run(struct model *model, const struct step *host) MUST_USE;
-enum status forward_products(struct model *model, uint32_t tokens) MUST_USE; // to tune them
-
-// Ops that decoders and encoders share. forward_gemm: a product with output in the activation type.
-enum status forward_gemm(struct forward *f, const struct forward_op *op) MUST_USE;
-enum status forward_head(struct forward *f, const struct forward_op *op) MUST_USE; // f32 out
-// Products whose weight is split over the ranks: by columns (results summed); by rows (gathered).
-enum status forward_sum(struct forward *f, const struct forward_op *op) MUST_USE;
-enum status forward_logits(struct forward *f, const struct forward_op *op) MUST_USE;
-// out = sum of BUFFER_PARTIAL of all ranks, [T][hidden].
-enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MUST_USE;
-enum status forward_gather(struct forward *f, const struct forward_op *op) MUST_USE; // wanted rows
-enum status forward_pool(struct forward *f, const struct forward_op *op) MUST_USE;   // to vectors

@@ -27,12 +27,17 @@ static void activations_layout(struct model_layout *out, const struct model_fact
     uint64_t act = dtype_bytes(parts->act);
     uint64_t heads = s->heads.count, kv_heads = s->kv_heads.count;
     uint64_t intermediate = s->intermediate.count;
-    bool gated = facts->causal, generates = facts->kind == MODEL_GENERATOR;
+    bool gated = false, normed = false, generates = facts->kind == MODEL_GENERATOR;
+    for (uint32_t i = 0; i < parts->config.kind_count; i++) {
+        const struct layer_kind *kind = &parts->config.kinds[i];
+        gated = gated || kind->gated;
+        normed = normed || !(kind->norms & NORM_SUM); // at least for the final norm
+    }
     size_t *buffer = out->buffer;
     size_t at = 0;
     buffer[BUFFER_RESIDUAL] = layout_reserve(&at, tokens * s->hidden, act);
     buffer[BUFFER_DELTA] = layout_reserve(&at, tokens * s->hidden, act);
-    buffer[BUFFER_NORMED] = layout_reserve(&at, gated ? tokens * s->hidden : 0, act);
+    buffer[BUFFER_NORMED] = layout_reserve(&at, normed ? tokens * s->hidden : 0, act);
     buffer[BUFFER_LAST] = layout_reserve(&at, rows * s->hidden, act);
     buffer[BUFFER_LAST_DELTA] = layout_reserve(&at, rows * s->hidden, act);
     buffer[BUFFER_VALUES] = layout_reserve(&at, rows * facts->output_width, sizeof(float));
@@ -118,6 +123,7 @@ void model_layout_init(struct model_layout *out, const struct model_facts *facts
     activations_layout(out, facts, parts);
     state_layout(out, facts);
     host_layout(out, facts);
-    if (parts->config.arch->family == ARCH_DECODER)
-        out->rope_bytes = (size_t)facts->max_model_len * parts->config.rope.dim * sizeof(float);
+    for (uint32_t i = 0; i < parts->config.rope_count; i++)
+        out->rope[i] = layout_reserve(&out->rope_bytes, facts->max_model_len,
+                                      parts->config.ropes[i].dim * sizeof(float));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step: launch, sample, collect. Engine thread, or a rank's thread for rank_*. Only
 // model_collect and model_logits wait; the caller respects steps_in_flight.
+#include "runtime/model/forward.h"
 #include "runtime/model/group.h"
-#include "runtime/model/internal.h"
 
 #include <string.h>
 

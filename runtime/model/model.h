@@ -80,7 +80,7 @@ struct model_facts {
     uint32_t vocab, hidden, layers;
     uint32_t max_model_len; // most tokens of a sequence, prompt and output together
     uint32_t output_width;  // floats of a pooled vector; 1 for scores
-    bool causal;            // true: a decoder; false: an encoder
+    bool paged;             // true: keys and values are kept in KV blocks; false: an encoder
     bool whole_input;     // true if pooling reads all hidden states: inputs are never cut or cached
     enum pooling pooling; // how an embedder makes one vector of the tokens
     bool normalize;       // true: vectors are L2-normalised by default

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // model_open and model_close: memory of the planned sizes, weights, tables, graphs. Loading thread;
 // afterwards the model belongs to its engine's thread.
-#include "runtime/model/internal.h"
+#include "runtime/model/forward.h"
 
 #include "base/arena.h"
 #include "runtime/model/group.h"
@@ -77,17 +77,16 @@ static void pointers_set(struct model *m)
     *m->word = 0;
 }
 
-// Computes the rotary table and copies it to the device.
-static enum status rope_upload(struct model *m, struct error *err)
+// Computes a rotary table and copies it to the device.
+static enum status rope_upload(struct model *m, uint32_t index, struct error *err)
 {
-    if (m->layout.rope_bytes == 0)
-        return STATUS_OK;
-    const struct rope_config *rope = &m->config.rope;
+    const struct rope_config *rope = &m->config.ropes[index];
     uint32_t pairs = rope->dim / 2;
     double frequencies[CONFIG_ROPE_FACTORS_MAX];
     struct rope_span span = {.frequencies = frequencies, .pairs = pairs};
     span.scale = rope_frequencies(frequencies, rope, m->config.positions, m->facts.max_model_len);
     size_t row = pairs * 2 * sizeof(float);
+    char *to = (char *)m->rope + m->layout.rope[index];
     float *table = heap_alloc(ROPE_CHUNK * row);
     enum status status = STATUS_OK;
     for (uint32_t first = 0; first < m->facts.max_model_len && status == STATUS_OK;
@@ -96,8 +95,7 @@ static enum status rope_upload(struct model *m, struct error *err)
         span.first = first;
         span.count = left < ROPE_CHUNK ? left : ROPE_CHUNK;
         rope_table(table, &span);
-        status =
-            m->api->upload(m->device, (char *)m->rope + first * row, table, span.count * row, err);
+        status = m->api->upload(m->device, to + first * row, table, span.count * row, err);
     }
     heap_free(table);
     return status;
@@ -149,6 +147,9 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->layout = parts->layout;
     m->step = parts->step;
     m->block_bytes = parts->block_bytes;
+    forward_lists_make(&m->lists, &parts->config);
+    memcpy(m->shapes, parts->shapes, sizeof m->shapes);
+    memcpy(m->kv_strides, parts->kv_strides, sizeof m->kv_strides);
     m->weights_bytes = parts->options.copy_of ? 0 : parts->weights.bytes;
     m->weights = heap_alloc_zeroed(parts->weights.table_count, sizeof *m->weights);
     m->top_of_slot = heap_alloc_zeroed(m->facts.limits.slots_max, 1);
@@ -204,8 +205,8 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     struct tensors *tensors = plan->parts->tensors;
     if (status == STATUS_OK && tensors)
         status = tensors_check(tensors, err);
-    if (status == STATUS_OK)
-        status = rope_upload(m, err);
+    for (uint32_t i = 0; i < m->config.rope_count && status == STATUS_OK; i++)
+        status = rope_upload(m, i, err);
     if (status == STATUS_OK)
         status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
     if (status != STATUS_OK || !tensors)

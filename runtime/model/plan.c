@@ -78,7 +78,7 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     if (facts->kind != MODEL_GENERATOR && !c->length_given && tokenizer > 0 && tokenizer < usual)
         usual = tokenizer;
     facts->max_model_len = wanted > 0 ? wanted : usual;
-    if (parts->sizes.rank == 0 && c->rope.kind == ROPE_DYNAMIC &&
+    if (parts->sizes.rank == 0 && c->ropes[0].kind == ROPE_DYNAMIC &&
         facts->max_model_len > c->positions)
         log_line(
             LOG_WARNING,
@@ -117,8 +117,15 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
                          "--kv-cache-dtype int8: this device has no keys and values in 8 bits; "
                          "leave it out");
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
-    uint64_t token = kv_token_bytes(facts->kv_dtype, sizes->head_dim);
-    uint64_t bytes = token * tokens * sizes->kv_heads.count * 2 * sizes->layers;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < sizes->layers; i++) {
+        struct kv_strides *at = &parts->kv_strides[i];
+        at->token = kv_token_bytes(facts->kv_dtype, sizes->head_dim);
+        at->head = at->token * tokens;
+        at->value = at->head * sizes->kv_heads.count;
+        at->layer = bytes;
+        bytes += 2 * at->value;
+    }
     facts->block_tokens = tokens;
     facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
     parts->block_bytes = facts->block_bytes;
@@ -198,8 +205,8 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->layers = c->layers;
     facts->ranks = parts->sizes.ranks;
     facts->output_width = c->kind == MODEL_EMBEDDER ? c->hidden : 1;
-    facts->causal = c->arch->family == ARCH_DECODER;
-    facts->whole_input = !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
+    facts->paged = c->kinds[0].paged;
+    facts->whole_input = !facts->paged || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
     facts->pooling = c->pooling;
     facts->normalize = c->normalize;
     facts->prompt_unpooled = c->prompt_unpooled;
@@ -261,22 +268,27 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
 {
     const struct model_config *c = &parts->config;
     const struct model_sizes *sizes = &parts->sizes;
-    bool decoder = c->arch->family == ARCH_DECODER;
-    bool all = c->window == 0 || c->window >= facts->max_model_len;
-    for (uint32_t i = 0; i < c->layers; i++)
-        all = all || c->full_layers[i]; // attention is planned once per step, for the widest window
+    for (uint32_t i = 0; i < c->kind_count; i++) {
+        const struct layer_kind *kind = &c->kinds[i];
+        parts->shapes[i] = (struct attn_shape){
+            .heads = sizes->heads.count,
+            .kv_heads = sizes->kv_heads.count,
+            .dim = sizes->head_dim,
+            .window = kind->window < facts->max_model_len ? kind->window : 0,
+            .scale = kind->scale,
+            .causal = kind->paged,
+            .paged = kind->paged,
+        };
+    }
+    // Attention is planned once per step, for the widest window.
+    struct attn_shape widest = parts->shapes[0];
+    for (uint32_t i = 1; i < c->kind_count; i++) {
+        uint32_t window = parts->shapes[i].window;
+        widest.window = widest.window == 0 || window == 0 ? 0 : larger(widest.window, window);
+    }
     parts->stream = (struct stream_limits){
         .step = facts->limits,
-        .attn =
-            {
-                .heads = sizes->heads.count,
-                .kv_heads = sizes->kv_heads.count,
-                .dim = sizes->head_dim,
-                .window = all ? 0 : c->window,
-                .scale = (float)(1.0 / sqrt((double)sizes->head_dim)),
-                .causal = decoder,
-                .paged = decoder,
-            },
+        .attn = widest,
         .width_max = width_max(parts),
         .layers = sizes->layers,
     };

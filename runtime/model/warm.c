@@ -2,8 +2,8 @@
 // The first steps of a model on a device that loads code at its first use and has several
 // algorithms for a product: all row counts that matter, and complete steps, run before a graph is
 // recorded or a request arrives. Loading thread, or the thread of the rank.
+#include "runtime/model/forward.h"
 #include "runtime/model/group.h"
-#include "runtime/model/internal.h"
 
 #include "base/arena.h"
 #include "base/clock.h"

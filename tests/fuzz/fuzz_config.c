@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (model_config_parse(&config, json, &err) == STATUS_OK &&
         config.arch->family == ARCH_DECODER) {
         double frequencies[CONFIG_ROPE_FACTORS_MAX];
-        rope_frequencies(frequencies, &config.rope, config.positions, config.length_max);
+        rope_frequencies(frequencies, &config.ropes[0], config.positions, config.length_max);
     }
     json_decref(json);
     return 0;

@@ -20,7 +20,24 @@ static const char decoder[] =
     "{\"architectures\":[\"%s\"],\"vocab_size\":1000,\"hidden_size\":256,\"num_hidden_layers\":4,"
     "\"num_attention_heads\":8,\"intermediate_size\":512,\"max_position_embeddings\":4096%s}";
 
-static struct model_config config; // 6 KB: too large for the stack
+static struct model_config config; // 10 KB: too large for the stack
+
+// Returns the widest window of a layer; 0: no layer has one.
+static uint32_t window_widest(void)
+{
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < config.layers; i++) {
+        uint32_t window = config.kinds[config.layer_kind[i]].window;
+        widest = window > widest ? window : widest;
+    }
+    return widest;
+}
+
+// Returns true if a layer has no window.
+static bool layer_full(uint32_t layer)
+{
+    return config.kinds[config.layer_kind[layer]].window == 0;
+}
 
 static void parse(const char *architecture, const char *more)
 {
@@ -65,15 +82,15 @@ static void test_defaults_depend_on_the_family(void **state)
     parse("LlamaForCausalLM", "");
     assert_int_equal(config.kv_heads, 8);
     assert_int_equal(config.head_dim, 32);
-    assert_int_equal(config.rope.dim, 32);
-    assert_true(config.rope.theta == 10000.0 && config.epsilon == 1e-6);
+    assert_int_equal(config.ropes[0].dim, 32);
+    assert_true(config.ropes[0].theta == 10000.0 && config.epsilon == 1e-6);
     assert_false(config.tied || config.tied_given || config.qkv_bias);
-    assert_int_equal(config.activation, ACTIVATE_SILU);
+    assert_int_equal(config.kinds[0].activation, ACTIVATE_SILU);
     assert_int_equal(config.dtype, -1);
     parse("MistralForCausalLM", "");
-    assert_int_equal(config.window, 4096);
+    assert_int_equal(window_widest(), 4096);
     parse("MistralForCausalLM", ",\"sliding_window\":null");
-    assert_int_equal(config.window, 0);
+    assert_int_equal(window_widest(), 0);
     parse("Qwen2ForCausalLM", ",\"dtype\":\"bfloat16\"");
     assert_true(config.qkv_bias && !config.o_bias);
     assert_int_equal(config.dtype, DTYPE_BF16);
@@ -82,7 +99,7 @@ static void test_defaults_depend_on_the_family(void **state)
     parse("Qwen3ForCausalLM", ",\"attention_bias\":true");
     assert_true(config.qkv_bias && config.o_bias);
     parse("BertModel", ",\"torch_dtype\":\"float16\"");
-    assert_int_equal(config.activation, ACTIVATE_GELU);
+    assert_int_equal(config.kinds[0].activation, ACTIVATE_GELU);
     assert_int_equal(config.dtype, DTYPE_F16);
     assert_int_equal(config.pooling, POOL_CLS);
     assert_int_equal(config.length_max, 4096);
@@ -91,7 +108,7 @@ static void test_defaults_depend_on_the_family(void **state)
     assert_int_equal(config.length_max, 4094);
     assert_int_equal(config.types, 2);
     parse("BertModel", ",\"hidden_act\":\"gelu_python\"");
-    assert_int_equal(config.activation, ACTIVATE_GELU);
+    assert_int_equal(config.kinds[0].activation, ACTIVATE_GELU);
     parse("BertModel", ",\"type_vocab_size\":0");
     assert_int_equal(config.types, 0);
     parse("Qwen3Model", "");
@@ -105,21 +122,21 @@ static void test_windows_follow_their_flags(void **state)
 {
     (void)state;
     parse("Qwen2ForCausalLM", ",\"sliding_window\":64,\"use_sliding_window\":false");
-    assert_int_equal(config.window, 0);
+    assert_int_equal(window_widest(), 0);
     parse("Qwen2ForCausalLM",
           ",\"sliding_window\":64,\"use_sliding_window\":true,\"max_window_layers\":2");
-    assert_int_equal(config.window, 64);
-    assert_true(config.full_layers[0] && config.full_layers[1]);
-    assert_false(config.full_layers[2] || config.full_layers[3]);
+    assert_int_equal(window_widest(), 64);
+    assert_true(layer_full(0) && layer_full(1));
+    assert_false(layer_full(2) || layer_full(3));
     parse("Qwen2ForCausalLM",
           ",\"sliding_window\":64,\"use_sliding_window\":true"); // from layer 28
-    assert_int_equal(config.window, 64);
-    assert_true(config.full_layers[0] && config.full_layers[3]);
+    assert_int_equal(config.kind_count, 1);
+    assert_true(layer_full(0) && layer_full(3));
     parse("Qwen3ForCausalLM",
           ",\"sliding_window\":64,\"use_sliding_window\":true,\"layer_types\":[\"full_attention\","
           "\"sliding_attention\",\"full_attention\",\"sliding_attention\"]");
-    assert_true(config.full_layers[0] && config.full_layers[2]);
-    assert_false(config.full_layers[1] || config.full_layers[3]);
+    assert_true(layer_full(0) && layer_full(2));
+    assert_false(layer_full(1) || layer_full(3));
 }
 
 static void test_lengths_follow_the_scaling(void **state)
@@ -137,8 +154,8 @@ static void test_lengths_follow_the_scaling(void **state)
                               "\"rope_theta\":500000,\"low_freq_factor\":1,\"high_freq_factor\":4,"
                               "\"original_max_position_embeddings\":1024}");
     assert_int_equal(config.length_max, 4096);
-    assert_true(config.rope.theta == 500000.0);
-    assert_int_equal(config.rope.kind, ROPE_LLAMA3);
+    assert_true(config.ropes[0].theta == 500000.0);
+    assert_int_equal(config.ropes[0].kind, ROPE_LLAMA3);
 }
 
 struct place {

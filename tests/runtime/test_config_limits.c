@@ -17,8 +17,25 @@
 
 #include <cmocka.h>
 
-static struct model_config config; // 6 KB: too large for the stack
+static struct model_config config; // 10 KB: too large for the stack
 static struct error err;
+
+// Returns the widest window of a layer; 0: no layer has one.
+static uint32_t window_widest(void)
+{
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < config.layers; i++) {
+        uint32_t window = config.kinds[config.layer_kind[i]].window;
+        widest = window > widest ? window : widest;
+    }
+    return widest;
+}
+
+// Returns true if a layer has no window.
+static bool layer_full(uint32_t layer)
+{
+    return config.kinds[config.layer_kind[layer]].window == 0;
+}
 
 static json_t *base_config(const char *architecture)
 {
@@ -180,7 +197,7 @@ static void test_names_of_dtypes_and_activations(void **state)
         char patch[64];
         snprintf(patch, sizeof patch, "{\"hidden_act\":\"%s\"}", known[i].name);
         accepted("BertModel", patch);
-        assert_int_equal(config.activation, known[i].kind);
+        assert_int_equal(config.kinds[0].activation, known[i].kind);
         if (known[i].kind == ACTIVATE_SILU)
             accepted("LlamaModel", patch);
         else
@@ -194,25 +211,25 @@ static void test_windows_of_layers(void **state)
 {
     (void)state;
     accepted("MistralModel", "{\"sliding_window\":64,\"max_window_layers\":2}");
-    assert_int_equal(config.window, 64);
+    assert_int_equal(window_widest(), 64);
     for (uint32_t i = 0; i < 4; i++) // that key belongs to Qwen
-        assert_false(config.full_layers[i]);
+        assert_false(layer_full(i));
     accepted("MistralModel", "{\"sliding_window\":64,\"use_sliding_window\":false}");
-    assert_int_equal(config.window, 64);               // so does the flag
+    assert_int_equal(window_widest(), 64);             // so does the flag
     accepted("Qwen2Model", "{\"sliding_window\":64}"); // off without the flag
-    assert_int_equal(config.window, 0);
-    accepted("Qwen2Model", "{\"use_sliding_window\":true}");
-    assert_int_equal(config.window, 4096);
+    assert_int_equal(window_widest(), 0);
+    accepted("Qwen2Model", "{\"use_sliding_window\":true,\"max_window_layers\":0}");
+    assert_int_equal(window_widest(), 4096);
     accepted("Qwen2Model", "{\"use_sliding_window\":true,\"sliding_window\":null}");
-    assert_int_equal(config.window, 0);
+    assert_int_equal(window_widest(), 0);
     accepted("LlamaModel", "{\"use_sliding_window\":true,\"sliding_window\":64}");
-    assert_int_equal(config.window, 0);
+    assert_int_equal(window_widest(), 0);
     refused("Qwen2Model", "{\"use_sliding_window\":1}", STATUS_INVALID,
             "use_sliding_window is neither true nor false");
     accepted("Qwen2Model",
              "{\"num_hidden_layers\":30,\"use_sliding_window\":true,\"sliding_window\":9}");
     for (uint32_t i = 0; i < 30; i++)
-        assert_int_equal(config.full_layers[i], i < 28);
+        assert_int_equal(layer_full(i), i < 28);
     // A list names every layer, and contains only these two types.
     refused("Qwen2Model",
             "{\"num_hidden_layers\":2,\"use_sliding_window\":true,\"sliding_window\":9,"
@@ -307,7 +324,7 @@ static void test_kinds_pooling_and_ties(void **state)
 static void test_rotary_settings(void **state)
 {
     (void)state;
-    const struct rope_config *rope = &config.rope;
+    const struct rope_config *rope = &config.ropes[0];
     accepted("LlamaModel", "{}");
     assert_int_equal(rope->kind, ROPE_DEFAULT);
     assert_true(rope->theta == 10000 && rope->dim == 64 && rope->original == 4096);
@@ -350,7 +367,7 @@ static void test_rotary_settings(void **state)
 static void test_yarn_and_longrope_settings(void **state)
 {
     (void)state;
-    const struct rope_config *rope = &config.rope;
+    const struct rope_config *rope = &config.ropes[0];
     accepted("LlamaModel", "{\"rope_scaling\":{\"type\":\"yarn\","
                            "\"original_max_position_embeddings\":1024}}");
     assert_true(rope->factor == 4 && rope->original == 1024); // the ratio of the lengths
@@ -440,6 +457,7 @@ static void test_every_architecture_has_its_defaults(void **state)
         json_object_set_new(json, "hidden_size", json_integer(512));
         json_object_set_new(json, "num_attention_heads", json_integer(32));
         json_object_set_new(json, "use_sliding_window", json_true());
+        json_object_set_new(json, "max_window_layers", json_integer(0));
         if (model_config_parse(&config, json, &err) != STATUS_OK)
             fail_msg("%s: %s", rows[i].name, err.text);
         json_decref(json);
@@ -447,12 +465,12 @@ static void test_every_architecture_has_its_defaults(void **state)
         int got = (config.qkv_bias ? BIASED : 0) | (flags & ARCH_QK_NORM ? NORMED : 0) |
                   (flags & ARCH_YES_NO ? YES_NO : 0) | (flags & ARCH_YES_NO_PROMPT ? PROMPT : 0);
         if (config.kind != rows[i].kind || config.kv_heads != rows[i].kv_heads ||
-            config.head_dim != rows[i].head_dim || config.window != rows[i].window ||
+            config.head_dim != rows[i].head_dim || window_widest() != rows[i].window ||
             config.position_offset != rows[i].offset || config.types != rows[i].types ||
             got != rows[i].flags || config.epsilon != rows[i].epsilon)
             fail_msg("%s: kind %d, %u KV heads of %u, window %u, offset %u, %u types, flags %d, %g",
                      rows[i].name, (int)config.kind, config.kv_heads, config.head_dim,
-                     config.window, config.position_offset, config.types, got, config.epsilon);
+                     window_widest(), config.position_offset, config.types, got, config.epsilon);
     }
     refused("BartModel", "{}", STATUS_UNSUPPORTED,
             "BartModel is not known; known are: BertForMaskedLM, BertForSequenceClassification, ");

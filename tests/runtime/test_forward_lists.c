@@ -61,9 +61,10 @@ static void lists_walk(const struct model_plan *plan, bool in_place)
 {
     const struct model_layout *at = &plan->parts->layout;
     const struct model_config *c = &plan->parts->config;
-    const struct forward_lists *lists = plan->facts.causal ? &decoder_lists : &encoder_lists;
+    static struct forward_lists lists;
+    forward_lists_make(&lists, c);
     size_t act = dtype_bytes(plan->parts->act), tokens = plan->facts.limits.tokens_max * act;
-    size_t gated = plan->facts.causal, rows = plan->facts.limits.rows_max;
+    size_t gated = c->kinds[0].gated, rows = plan->facts.limits.rows_max;
     bool generates = plan->facts.kind == MODEL_GENERATOR;
     struct walk w = {0};
     for (int i = BUFFER_NONE + 1; i < BUFFER_COUNT; i++)
@@ -73,10 +74,10 @@ static void lists_walk(const struct model_plan *plan, bool in_place)
     w.spans[BUFFER_UP].bytes = tokens * c->intermediate * (1 + gated);
     w.spans[BUFFER_FFN].bytes = gated * tokens * c->intermediate;
     w.spans[BUFFER_LOGITS].bytes = generates * rows * c->vocab * sizeof(float);
-    walk_list(&w, lists->first, false);
-    for (uint32_t layer = 0; layer < 3; layer++)
-        walk_list(&w, lists->layer, layer == 0);
-    walk_list(&w, in_place ? lists->last_in_place : lists->last[plan->facts.kind], false);
+    walk_list(&w, lists.first, false);
+    for (uint32_t layer = 0; layer < c->layers; layer++)
+        walk_list(&w, lists.layer[c->layer_kind[layer]], layer == 0);
+    walk_list(&w, in_place ? lists.last_in_place : lists.last, false);
     assert_true(w.written[generates ? BUFFER_LOGITS : BUFFER_VALUES]);
 }
 
@@ -101,8 +102,8 @@ static void test_no_op_reads_overwritten_buffers(void **state)
 {
     (void)state;
     static const char *const families[] = {
-        "llama",     "qwen3",       "llama-mean",  "qwen2-classifier",
-        "bert-mean", "bert-rerank", "roberta-mean"};
+        "llama",     "qwen3",       "llama-mean",   "qwen2-classifier",
+        "bert-mean", "bert-rerank", "roberta-mean", "qwen2-window"};
     struct error err;
     struct device *device;
     struct device_options options = {.threads = 1, .exact = true};

@@ -605,7 +605,7 @@ static void test_encoder_rows_do_not_see_each_other(void **state)
     options.max_num_batched_tokens = 4096;
     struct rig rig;
     rig_open(&rig, folder, &options);
-    assert_true(rig.facts->whole_input && !rig.facts->causal);
+    assert_true(rig.facts->whole_input && !rig.facts->paged);
     assert_int_equal(rig.facts->limits.rows_max, 4096);
     static int32_t tokens[TEXTS][PROMPT_MAX];
     rig_begin(&rig);

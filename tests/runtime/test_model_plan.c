@@ -215,7 +215,7 @@ static void test_facts_of_kinds(void **state)
         const char *family, *patch;
         enum model_kind kind;
         uint32_t width;
-        bool causal, whole, types;
+        bool paged, whole, types;
     } cases[] = {
         {"llama", "{}", MODEL_GENERATOR, 1, true, false, false},
         {"llama-mean", "{}", MODEL_EMBEDDER, 64, true, true, false},
@@ -231,9 +231,9 @@ static void test_facts_of_kinds(void **state)
         struct model_plan *plan = plan_of(&options);
         const struct model_facts *f = &plan->facts;
         assert_true(f->kind == cases[i].kind && f->output_width == cases[i].width);
-        assert_true(f->causal == cases[i].causal && f->whole_input == cases[i].whole);
+        assert_true(f->paged == cases[i].paged && f->whole_input == cases[i].whole);
         assert_true(f->token_types == cases[i].types);
-        assert_int_equal(f->block_tokens, cases[i].causal ? 16 : 0);
+        assert_int_equal(f->block_tokens, cases[i].paged ? 16 : 0);
         model_plan_close(plan);
     }
 }
@@ -357,7 +357,7 @@ static void activations_apart(const struct model_plan *plan)
     const struct model_config *c = &plan->parts->config;
     const struct step_limits *limits = &plan->facts.limits;
     size_t act = dtype_bytes(plan->parts->act), tokens = limits->tokens_max * act;
-    size_t rows = limits->rows_max, gated = plan->facts.causal;
+    size_t rows = limits->rows_max, gated = plan->facts.paged;
     size_t values = rows * plan->facts.output_width * sizeof(float);
     const struct span kept[] = {
         {"residual", at->buffer[BUFFER_RESIDUAL], tokens * c->hidden},

@@ -30,11 +30,11 @@ static void test_frequencies_match(void **state)
                          STATUS_OK);
         double got[CONFIG_ROPE_FACTORS_MAX];
         uint32_t length = (uint32_t)json_integer_value(json_object_get(want, "length"));
-        double scale = rope_frequencies(got, &config.rope, config.positions, length);
+        double scale = rope_frequencies(got, &config.ropes[0], config.positions, length);
         assert_true(fabs(scale - json_number_value(json_object_get(want, "scale"))) < 1e-9);
         const json_t *list = json_object_get(want, "frequencies");
-        assert_int_equal(json_array_size(list), config.rope.dim / 2);
-        for (uint32_t k = 0; k < config.rope.dim / 2; k++) {
+        assert_int_equal(json_array_size(list), config.ropes[0].dim / 2);
+        for (uint32_t k = 0; k < config.ropes[0].dim / 2; k++) {
             double value = json_number_value(json_array_get(list, k));
             assert_true(fabs(got[k] - value) <= 2e-6 * value);
         }

@@ -12,7 +12,7 @@ void rig_defaults(struct rig *rig)
                               .layers = 1,
                               .max_model_len = 256,
                               .output_width = 8,
-                              .causal = true,
+                              .paged = true,
                               .end_count = 1,
                               .end_ids = {7},
                               .block_tokens = 16,
@@ -47,7 +47,7 @@ void rig_pooling(struct rig *rig, bool encoder)
     f->limits.penalty_rows = 0;
     if (!encoder)
         return;
-    f->causal = false;
+    f->paged = false;
     f->whole_input = true;
     f->block_count = f->blocks_per_sequence_max = f->block_tokens = 0;
     f->limits.blocks_max = f->limits.changes_max = 0;

@@ -26,7 +26,7 @@ static void limits_choose(struct sim *sim)
     l->tokens_max = model_tokens_min(l->rows_max) + roll(dice, 64);
     if (f->whole_input && l->tokens_max < f->max_model_len)
         l->tokens_max = f->max_model_len;
-    if (f->causal) {
+    if (f->paged) {
         static const uint32_t tokens[] = {2, 4, 8, 16};
         f->block_tokens = tokens[roll(dice, 4)];
         f->blocks_per_sequence_max = (f->max_model_len + f->block_tokens - 1) / f->block_tokens;
@@ -52,9 +52,9 @@ static void world_choose(struct sim *sim)
     f->vocab = 40 + roll(dice, 400);
     f->max_model_len = 8 + roll(dice, 90);
     f->output_width = f->kind == MODEL_EMBEDDER ? 1 + roll(dice, 6) : 1;
-    f->causal = f->kind == MODEL_GENERATOR || chance(dice, 50);
-    f->whole_input = !f->causal || (f->kind != MODEL_GENERATOR && chance(dice, 30));
-    f->token_types = !f->causal;
+    f->paged = f->kind == MODEL_GENERATOR || chance(dice, 50);
+    f->whole_input = !f->paged || (f->kind != MODEL_GENERATOR && chance(dice, 30));
+    f->token_types = !f->paged;
     f->end_count = roll(dice, 12);
     for (uint32_t i = 0; i < f->end_count; i++)
         f->end_ids[i] = (int32_t)roll(dice, f->vocab);

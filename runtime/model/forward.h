@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to runtime/model: the state of a forward pass and the functions that op lists (lists.h)
+// consist of. Engine thread.
+#pragma once
+
+#include "runtime/model/internal.h"
+
+struct forward { // state of a forward pass
+    struct model *model;
+    const struct step *host;      // the step's record in host memory; NULL: only products are run
+    const struct weight *weights; // weights of the layer, or of the model
+    uint32_t layer;
+    uint32_t rows;                  // rows of the current op: T, or the rows after a gather
+    uint32_t kind;                  // index of the kind of the layer
+    const struct forward_op *fresh; // op for which no output of a layer is waiting to be added
+};
+
+// Runs an op. Invalid arguments are a bug in the forward pass: the process ends with a message.
+#define MODEL_OP(name)                                                                             \
+    static inline enum status op_##name(const struct model *m, const struct name##_args *args)     \
+    {                                                                                              \
+        enum status status = m->api->ops->name(m->stream, args);                                   \
+        const char *wrong = status == STATUS_INVALID ? name##_check(args) : "";                    \
+        check(status != STATUS_INVALID, "%s",                                                      \
+              wrong[0] != '\0' ? wrong : #name ": more than the stream was opened for");           \
+        return status;                                                                             \
+    }
+OP_LIST(MODEL_OP)
+#undef MODEL_OP
+
+enum status forward_prep(struct model *model, const struct step *host) MUST_USE; // enqueues op prep
+// After forward_prep: enqueues the pass, whose results go to BUFFER_LOGITS or BUFFER_VALUES.
+enum status forward_run(struct model *model, const struct step *host) MUST_USE;
+enum status forward_products(struct model *model, uint32_t tokens) MUST_USE; // to tune them
+
+// A function of a list.
+#define FORWARD_OP(name) enum status name(struct forward *f, const struct forward_op *op) MUST_USE
+
+FORWARD_OP(forward_gemm); // a product with output in the activation type
+FORWARD_OP(forward_head); // a product with output in f32
+// Products whose weight is split over the ranks: by columns (results summed); by rows (gathered).
+FORWARD_OP(forward_sum);
+FORWARD_OP(forward_logits);
+FORWARD_OP(forward_gather);       // the last token of each wanted row
+FORWARD_OP(forward_gather_first); // the first token of each wanted row
+FORWARD_OP(forward_pool);         // wanted rows to vectors
+// out = sum of BUFFER_PARTIAL of all ranks, [T][hidden].
+enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MUST_USE;
+
+// Ops of layers.
+FORWARD_OP(layer_norm_rms);     // residual += add; out = RMS norm of it
+FORWARD_OP(layer_qkv_post);     // norms and rotary embedding of q and k; writes KV blocks
+FORWARD_OP(layer_attend_paged); // attention over KV blocks
+FORWARD_OP(layer_attend_rows);  // attention within the step's rows
+FORWARD_OP(layer_norm_sum);     // out = LayerNorm(out + in)
+FORWARD_OP(layer_gate);         // activation of the gate times the other half
+FORWARD_OP(layer_activate);     // activation in place
+#undef FORWARD_OP

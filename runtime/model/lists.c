@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the op lists of a model; see lists.h. The list of a layer follows from its kind: where its
+// norms are, whether keys and values are kept in KV blocks, whether its feed-forward part is gated.
+// Loading thread.
+#include "runtime/model/lists.h"
+
+#include "runtime/model/forward.h"
+#include "runtime/model/weights.h"
+
+#include <string.h>
+
+struct layer_list {
+    struct forward_op *ops; // [LAYER_OPS_MAX], zeroed
+    uint32_t count;
+};
+
+static void list_add(struct layer_list *list, struct forward_op op)
+{
+    check(list->count < LAYER_OPS_MAX - 1, "more than %d ops in a layer", LAYER_OPS_MAX);
+    list->ops[list->count++] = op;
+}
+
+// Adds the norm of the sum of residual and output, if the layer has it.
+static void list_add_sum_norm(struct layer_list *list, const struct layer_kind *kind,
+                              uint32_t weight)
+{
+    if (kind->norms & NORM_SUM)
+        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_DELTA, BUFFER_RESIDUAL, weight,
+                                           weight + 1, BUFFER_NONE});
+}
+
+// Adds the norm before attention or before the feed-forward part; returns the buffer that the
+// product reads.
+static enum model_buffer list_add_input(struct layer_list *list, const struct layer_kind *kind,
+                                        uint32_t weight)
+{
+    if (!(kind->norms & NORM_BEFORE))
+        return BUFFER_RESIDUAL;
+    list_add(list, (struct forward_op){layer_norm_rms, BUFFER_RESIDUAL, BUFFER_NORMED, weight, 0,
+                                       BUFFER_DELTA});
+    return BUFFER_NORMED;
+}
+
+static void list_add_attention(struct layer_list *list, const struct layer_kind *kind)
+{
+    enum model_buffer in = list_add_input(list, kind, LAYER_NORM_ATTN);
+    list_add(list, (struct forward_op){forward_gemm, in, BUFFER_QKV, LAYER_QKV, LAYER_QKV_BIAS,
+                                       BUFFER_NONE});
+    if (kind->paged)
+        list_add(list, (struct forward_op){.run = layer_qkv_post, .in = BUFFER_QKV});
+    list_add(list, (struct forward_op){.run = kind->paged ? layer_attend_paged : layer_attend_rows,
+                                       .in = BUFFER_QKV,
+                                       .out = BUFFER_ATTN});
+    list_add(list, (struct forward_op){forward_sum, BUFFER_ATTN, BUFFER_DELTA, LAYER_O,
+                                       LAYER_O_BIAS, BUFFER_NONE});
+    list_add_sum_norm(list, kind, LAYER_NORM_ATTN);
+}
+
+static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind)
+{
+    enum model_buffer in = list_add_input(list, kind, LAYER_NORM_FFN);
+    enum model_buffer inner = kind->gated ? BUFFER_FFN : BUFFER_UP;
+    list_add(list, (struct forward_op){forward_gemm, in, BUFFER_UP, LAYER_UP, LAYER_UP_BIAS,
+                                       BUFFER_NONE});
+    if (kind->gated)
+        list_add(list, (struct forward_op){.run = layer_gate, .in = BUFFER_UP, .out = inner});
+    else
+        list_add(list, (struct forward_op){.run = layer_activate, .in = BUFFER_UP});
+    list_add(list, (struct forward_op){forward_sum, inner, BUFFER_DELTA, LAYER_DOWN,
+                                       LAYER_DOWN_BIAS, BUFFER_NONE});
+    list_add_sum_norm(list, kind, LAYER_NORM_FFN);
+}
+
+void forward_lists_make(struct forward_lists *out, const struct model_config *config)
+{
+    const struct forward_ends *ends =
+        config->arch->family == ARCH_DECODER ? &decoder_ends : &encoder_ends;
+    memset(out, 0, sizeof *out);
+    out->first = ends->first;
+    out->last = ends->last[config->kind];
+    out->last_in_place = ends->last_in_place;
+    for (uint32_t i = 0; i < config->kind_count; i++) {
+        struct layer_list list = {out->layer[i], 0};
+        list_add_attention(&list, &config->kinds[i]);
+        list_add_ffn(&list, &config->kinds[i]);
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op lists of the forward pass: the ops before the layers, those of each kind of layer, and
+// those after the layers. They are made once, when a model is opened, from its configuration
+// (lists.c); forward.c executes them.
+#pragma once
+
+#include "base/status.h"
+#include "runtime/model/config.h"
+
+#include <stdint.h>
+
+// Activations; T = tokens_max, n = rows_max; heads, kv_heads and intermediate are the rank's parts.
+enum model_buffer {
+    BUFFER_NONE,
+    BUFFER_RESIDUAL,   // [T][hidden] act
+    BUFFER_DELTA,      // [T][hidden] act: added to the residual by the next norm
+    BUFFER_NORMED,     // [T][hidden] act, decoders
+    BUFFER_QKV,        // [T][(heads + 2 kv_heads) * head_dim] act
+    BUFFER_ATTN,       // [T][heads * head_dim] act
+    BUFFER_UP,         // [T][intermediate] act, gated [T][2 intermediate]; overlaps QKV and ATTN
+    BUFFER_FFN,        // [T][intermediate] act, gated layers
+    BUFFER_LAST,       // [n][hidden] act: rows to be sampled or scored
+    BUFFER_LAST_DELTA, // [n][hidden] act
+    BUFFER_LOGITS,     // [n][vocab] f32; overlaps QKV, ATTN, UP and FFN
+    BUFFER_VALUES,     // [n][output_width] f32
+    BUFFER_PARTIAL,    // several ranks: this rank's part of [T][hidden] or [n][vocab], f32
+    BUFFER_COUNT
+};
+
+// One op of the forward pass. Each op reads only some of the fields.
+struct forward;
+struct forward_op {
+    enum status (*run)(struct forward *, const struct forward_op *); // NULL ends a list
+    enum model_buffer in, out;
+    // enum layer_weight in the list of a layer, else enum model_weight; bias 0: none
+    uint32_t weight, bias;
+    enum model_buffer add; // norms: buffer added to `in` first
+};
+
+enum { LAYER_OPS_MAX = 20 }; // ops of a layer, with the end of the list
+
+struct forward_lists {
+    const struct forward_op *first;
+    struct forward_op layer[CONFIG_KINDS_MAX][LAYER_OPS_MAX]; // by kind of layer
+    const struct forward_op *last;
+    const struct forward_op *last_in_place; // generators, if the rows need no gather
+};
+
+// The ops before and after the layers.
+struct forward_ends {
+    const struct forward_op *first;
+    const struct forward_op *last[MODEL_RERANKER + 1]; // by enum model_kind
+    const struct forward_op *last_in_place;
+};
+extern const struct forward_ends decoder_ends, encoder_ends;
+
+// Makes the lists of a model.
+void forward_lists_make(struct forward_lists *out, const struct model_config *config);
