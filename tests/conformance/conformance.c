@@ -4,7 +4,8 @@
 //
 //   conformance                     all devices that are found
 //   conformance cpu|simt|cuda|ptx   one device; a plugin that is named must be found
-//   conformance cpu LEVEL|OP        one ISA level by its name ("AVX2"), or one op of OP_LIST
+//   conformance cpu LEVEL|OP|few    one ISA level by its name ("AVX2"); one op of OP_LIST; or few
+//                                   cases of each op
 //   conformance NAME PATH [OP|few]  a plugin at a path; one op; or few cases of each op in bfloat16
 //
 // Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
@@ -14,12 +15,16 @@
 #include <stdio.h>
 #include <string.h>
 
+// Values of trial_few. Twelve cases of attention have each type of keys, paged and ragged.
+enum { FEW_CPU = 12, FEW_PLUGIN = 4 };
+
 static void ops_walk(struct trial *t, const char *only)
 {
     bool seen[DTYPE_COUNT] = {false};
     for (int d = 0; d < DTYPE_I8; d++) {
         enum dtype act = t->facts.activation[d];
-        if (seen[act] || (trial_few && act != DTYPE_BF16))
+        bool plugin = t->level == CPU_ISA_COUNT;
+        if (seen[act] || (trial_few > 0 && plugin && act != DTYPE_BF16))
             continue;
         seen[act] = true;
 #define WALK(op)                                                                                   \
@@ -81,16 +86,18 @@ int main(int argc, char **argv)
     uint32_t tested = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     const char *op = path && is_op(path) ? path : NULL;
-    if (only && strcmp(only, "cpu") == 0 && !op)
-        trial_only_level = path;
+    const char *part = argc > 3 ? argv[3] : NULL;
+    if (only && strcmp(only, "cpu") == 0) {
+        trial_few = path && strcmp(path, "few") == 0 ? FEW_CPU : 0;
+        trial_only_level = op || trial_few > 0 ? NULL : path;
+    }
     if (!only || strcmp(only, "cpu") == 0)
         failures += cpu_walk(op, &tested);
     static const char *const plugins[] = {"simt", "cuda", "ptx"};
-    const char *part = argc > 3 ? argv[3] : NULL;
-    trial_few = part && strcmp(part, "few") == 0;
+    trial_few = part && strcmp(part, "few") == 0 ? FEW_PLUGIN : 0;
     for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
         if (!only || strcmp(only, plugins[i]) == 0)
-            failures += plugin_walk(plugins[i], path, trial_few ? NULL : part, &tested);
+            failures += plugin_walk(plugins[i], path, trial_few > 0 ? NULL : part, &tested);
     if (failures > 0)
         return 1;
     return tested > 0 ? 0 : 77;

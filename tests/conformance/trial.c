@@ -45,7 +45,7 @@ static bool trial_stream(struct trial *t, const char *name)
 }
 
 const char *trial_only_level;
-bool trial_few;
+uint32_t trial_few;
 
 bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads)
 {

@@ -39,10 +39,11 @@ struct trial_weight {
 // name or path. They return false if it is not available (and print a line), or if trial_only_level
 // names another ISA level.
 extern const char *trial_only_level; // name of the only ISA level to test; NULL: all
-extern bool trial_few; // true: only bfloat16 activations and at most four shapes of the costly ops
+// Most shapes of the costly ops; few ranks, and on a plugin only bfloat16 activations. 0: all.
+extern uint32_t trial_few;
 static inline uint64_t trial_cases(uint64_t n)
 {
-    return trial_few && n > 4 ? 4 : n;
+    return trial_few > 0 && n > trial_few ? trial_few : n;
 }
 bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads);
 bool trial_open_plugin(struct trial *t, const char *name, const char *path);
