@@ -303,10 +303,12 @@ static void odd_late(const struct stream *stream)
     odd_dice[rank] = odd_dice[rank] * 6364136223846793005u + 1442695040888963407u;
     uint32_t late = (uint32_t)(odd_dice[rank] >> 56);
     if (emulated)
-        usleep(late * 16);
-    else
-        for (uint32_t i = 0; i < late; i++)
+        usleep(late * 4);
+    else if (late < 128)
+        for (uint32_t i = 0; i < late / 8; i++)
             sched_yield();
+    else
+        usleep(late);
 }
 
 static void odd_late_from(uint64_t seed)
