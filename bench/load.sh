@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Load test of a complete server: starts `weft serve` with the demo models, or with the given folder, and
-# runs bench_load with closed loops of growing size, one loop over all endpoints, and the recorded traces
+# runs `weft bench` with closed loops of growing size, one loop over all APIs, and the recorded traces
 # if WEFT_ASSETS contains them. WEFT_BUILD names the build folder (build/release), SECONDS_EACH the length
 # of each part (5). Uses loopback only and ends with the server's exit status.
 set -euo pipefail
@@ -23,11 +23,10 @@ until curl -sf "http://127.0.0.1:$port/ready" >/dev/null; do
 done
 part() {
     echo "== $*"
-    "$bin/bench_load" --url "http://127.0.0.1:$port" --key bench --requests 1000000 \
-        --seconds "$each" "$@"
+    "$bin/weft" bench "http://127.0.0.1:$port" --api-key bench --duration "$each" "$@"
 }
 for clients in 1 8 32 256; do
-    part --send chat:chat --concurrency "$clients" --max-tokens 64 --ignore-eos
+    part --send chat:chat --concurrency "$clients" --output-len 64
 done
 part --send embeddings:embed --concurrency 8
 part --send rerank:rerank --concurrency 8
@@ -35,9 +34,9 @@ part --send chat:chat --send messages:chat --send embeddings:embed --send rerank
     --concurrency 32 --check
 if [ -d "$traces" ]; then
     part --send chat:chat --trace "$traces/AzureLLMInferenceTrace_conv.csv" --rate-scale 10 \
-        --concurrency 512 --input-max 256 --output-max 64 --ignore-eos
+        --concurrency 512 --input-max 256 --output-max 64
     part --send chat:chat --trace "$traces/mooncake_conversation_trace.jsonl" --rate-scale 10 \
-        --concurrency 512 --input-max 256 --output-max 64 --ignore-eos
+        --concurrency 512 --input-max 256 --output-max 64
 fi
 kill -TERM "$server"
 wait "$server"

@@ -37,18 +37,18 @@ run() { # stretch
         kill -0 "$server" 2>/dev/null || { cat "$folder/log"; exit 1; }
         sleep 0.2
     done
-    "$bin/bench_load" --url "http://127.0.0.1:$port" --key bench --send chat:chat \
-        --requests 1000000 --seconds "$seconds" --concurrency "$clients" --prompt-words "$words" \
-        --max-tokens "$answer" --ignore-eos --json >"$folder/out"
+    "$bin/weft" bench "http://127.0.0.1:$port" --api-key bench --model chat \
+        --duration "$seconds" --concurrency "$clients" --input-len "$words" \
+        --output-len "$answer" --json >"$folder/out"
     kill -TERM "$server"
     wait "$server"
     python3 - "$folder/out" "$1" <<'P'
 import json, sys
 row = json.load(open(sys.argv[1]))
-gap = row["inter_token_ms"]
-print(f"stretch {sys.argv[2]:>3}: between tokens p50 {gap['p50']:.0f} ms, p99 {gap['p99']:.0f} ms "
-      f"({gap['p99'] / gap['p50']:.1f} times); {row['tokens_per_s']:.1f} tokens/s; first token p50 "
-      f"{row['first_token_ms']['p50']:.0f} ms", flush=True)
+half, most = row["median_itl_ms"], row["p99_itl_ms"]
+print(f"stretch {sys.argv[2]:>3}: between tokens p50 {half:.0f} ms, p99 {most:.0f} ms "
+      f"({most / half:.1f} times); {row['output_throughput']:.1f} tokens/s; first token p50 "
+      f"{row['median_ttft_ms']:.0f} ms", flush=True)
 P
 }
 for _ in $(seq "$pairs"); do

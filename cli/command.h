@@ -18,6 +18,7 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
+int command_bench(const struct command *self, int argc, char **argv);
 int command_serve(const struct command *self, int argc, char **argv);
 int command_generate(const struct command *self, int argc, char **argv);
 int command_tokenize(const struct command *self, int argc, char **argv);

@@ -49,6 +49,12 @@ static const struct command commands[] = {
      "FILE is UTF-8 text, - for stdin. Windows overlap where --stride is less than --window;\n"
      "compare only figures of equal windows and strides.",
      "there is one text, FILE or - for stdin", command_perplexity},
+    {"bench", "URL [options] | compare A.json B.json [options] | --model FOLDER [options]",
+     "Measures a server, or a model without one: throughput, latencies, errors.",
+     "URL is the server's address, such as http://127.0.0.1:8000. compare reads two files of "
+     "--output. Without a URL, the model in a folder is measured without a server.\n"
+     "Exit code 1: a request failed.",
+     "one server is measured", command_bench},
     {"inspect", "MODEL [options]",
      "Shows the content of a model folder or a GGUF file and the memory that serving it needs.",
      "Each tensor is listed with -v.", "one model is inspected at a time", command_inspect},

@@ -40,6 +40,9 @@ SECTIONS = [  # heading, introduction, file, array, which rows
     ("`weft embed`", "", "embed.c", "rows", "all"),
     ("`weft rerank`", "", "rerank.c", "rows", "all"),
     ("`weft perplexity`", "", "perplexity.c", "rows", "all"),
+    ("`weft bench`", "", "bench_options.c", "rows", "all"),
+    ("`weft bench` without a server", "Options with `--model FOLDER` and no URL, besides those of the device "
+     "and the model.", "bench_offline.c", "rows", "all"),
     ("`weft tokenize`", "", "tokenize.c", "rows", "all"),
     ("`weft detokenize`", "", "tokenize.c", "detokenize_rows", "all"),
     ("`weft render`", "", "render.c", "rows", "all"),

@@ -33,6 +33,7 @@ MAY_INCLUDE = {  # module -> modules (prefixes of paths) that it may include
     "scheduler": ["scheduler/", "runtime/model/", "runtime/grammar/", "kernels/", "base/"],
     "http": ["http/", "scheduler/", "runtime/text/", "runtime/grammar/", "runtime/model/model.h",
              "base/"],
+    "loadgen": ["loadgen/", "runtime/text/", "base/"],
     "cli": [""],
 }
 # http may include only these headers of the scheduler (contracts, no state).

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floods by the load generator (bench_load beside the program): answers stay what they are alone,
+"""Floods by the load generator (weft bench): answers stay what they are alone,
 engines take turns, overload is refused politely, memory stays flat, a stop loses nothing.
 
 Nothing here asserts a time. WEFT_E2E_SECONDS (1.5 in the fast form, 6 in the full one) is how long a flood lasts.
 """
 
 import json
-import os
-import pathlib
 import re
 import signal
 import socket
@@ -16,25 +14,20 @@ import threading
 import time
 
 import harness
-from harness import KEY, MODELS, Skip, amount, chat, embed, longer, start, text_of, tiny
+from harness import KEY, MODELS, amount, chat, embed, longer, start, text_of, tiny
 from test_load import (SECONDS, STREAMS, Flood, open_stream, read_all, request_bytes, resident,
                        text_of_stream, until_flat)
 
-BENCH = pathlib.Path(os.environ.get("WEFT_BENCH_LOAD", pathlib.Path(harness.WEFT).parent /
-                                    "bench_load"))
 EMBED = f"embed={MODELS / 'weft-demo-embed'}"
 RERANK = f"rerank={MODELS / 'weft-demo-rerank'}"
-PLENTY = 10**8  # requests: the flood ends by time
 
 
 class Bench:
     """The load generator in the background; `result` waits for its figures."""
 
     def __init__(self, server, *args):
-        if not BENCH.exists():
-            raise Skip(f"no {BENCH.name} beside the program")
         self.process = subprocess.Popen(
-            [BENCH, "--url", server.base, "--key", KEY, "--json", "--requests", str(PLENTY),
+            [harness.WEFT, "bench", server.base, "--api-key", KEY, "--json", "--no-progress",
              *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def result(self):
@@ -47,9 +40,13 @@ def bench(server, *args):
     return Bench(server, *args).result()
 
 
+FAULTS = "unconnected", "lost", "timed_out", "oversized", "incomplete", "event_errors", "malformed"
+
+
 def nothing_wrong(result, *counts):
-    for name in counts or ("unconnected", "lost", "incomplete", "event_errors", "differing"):
-        assert result[name] == 0, (name, result[name], result["lost_why"])
+    for name in counts or FAULTS:
+        assert result["outcomes"][name] == 0, (name, result["outcomes"], result["lost_why"])
+    assert result["differing"] == 0, result["differing"]
 
 
 @longer
@@ -59,10 +56,10 @@ def test_answers_under_load_equal_those_alone():
     for form in ((), ("--no-stream",)):
         result = bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
                        "embeddings:embed", "--send", "rerank:rerank", "--check", "--concurrency",
-                       32, "--seconds", SECONDS / 3, *form)
+                       32, "--duration", SECONDS / 3, *form)
         nothing_wrong(result)
-        assert result["ok"] == result["sent"]
-        assert all(t["ok"] for t in result["targets"]), [t["ok"] for t in result["targets"]]
+        assert result["completed"] == result["sent"]
+        assert all(t["completed"] for t in result["targets"]), [t["completed"] for t in result["targets"]]
 
 
 def snapshot(server):
@@ -101,10 +98,9 @@ def wait_idle(server):
 def test_engines_take_turns():
     """A flood on one model, two more with work: each of k engines gets one of every k + 1 steps."""
     server = start(f"tiny={tiny()},max-num-seqs=32", EMBED, RERANK)
-    length = ("--seconds", 3600)
+    length = ("--duration", 3600)
     floods = [
-        Bench(server, "--send", "chat:tiny", "--concurrency", 64, "--ignore-eos", "--max-tokens",
-              400, *length),
+        Bench(server, "--send", "chat:tiny", "--concurrency", 64, "--output-len", 400, *length),
         Bench(server, "--send", "embeddings:embed", "--concurrency", 8, "--inputs", 200, *length),
         Bench(server, "--send", "rerank:rerank", "--concurrency", 8, "--inputs", 200, *length),
     ]
@@ -150,11 +146,11 @@ def test_overload_is_refused_politely():
     def flood():
         result = bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
                        "embeddings:embed", "--send", "rerank:rerank", "--concurrency", 320,
-                       "--seconds", SECONDS / 3, "--max-tokens", 32)
+                       "--duration", SECONDS / 3, "--output-len", 32)
         nothing_wrong(result)
         assert result["without_retry_after"] == 0, result["without_retry_after"]
         for target in result["targets"]:
-            seen.setdefault(target["endpoint"], set()).update(target["statuses"])
+            seen.setdefault(target["backend"], set()).update(target["statuses"])
 
     until_flat(server, flood, 1)
     for endpoint, statuses in seen.items():
@@ -173,14 +169,14 @@ def test_clients_that_leave_from_a_thousand():
 
     def thousand():
         nonlocal left, told
-        result = bench(server, "--send", "chat:tiny", "--concurrency", STREAMS, "--requests", STREAMS,
-                       "--max-tokens", most, "--check", "--prompts", 8, "--leave-every", 3,
-                       "--leave-after", 1, "--ignore-eos")
+        result = bench(server, "--send", "chat:tiny", "--concurrency", STREAMS, "--num-prompts",
+                       STREAMS, "--output-len", most, "--check", "--prompts", 8, "--leave-every", 3,
+                       "--leave-after", 1)
         nothing_wrong(result)
-        assert result["in_flight_max"] == STREAMS
-        assert result["ok"] + result["left"] == STREAMS == result["sent"], result
-        left += result["left"]
-        told += (result["ok"] + 8) * most
+        assert result["max_concurrent_requests"] == STREAMS
+        assert result["completed"] + result["outcomes"]["left"] == STREAMS == result["sent"], result
+        left += result["outcomes"]["left"]
+        told += (result["completed"] + 8) * most
 
     until_flat(server, thousand, amount(1, 3))
     wait_idle(server)
@@ -235,7 +231,7 @@ def test_stop_in_a_flood():
     and answered or not taken at all."""
     server = start(f"tiny={tiny()}", EMBED)
     flood = Bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
-                  "embeddings:embed", "--concurrency", 48, "--seconds", 60, "--max-tokens", 48)
+                  "embeddings:embed", "--concurrency", 48, "--duration", 60, "--output-len", 48)
     while not server.metric("weft_finished_total"):
         time.sleep(0.05)
     time.sleep(SECONDS / 4)
@@ -243,5 +239,5 @@ def test_stop_in_a_flood():
     result = flood.result()
     assert code == 0, (code, server.output()[-1000:])
     nothing_wrong(result, "lost", "incomplete", "event_errors")
-    assert set(result["statuses"]) <= {"200", "503"} and result["ok"] > 0, result["statuses"]
+    assert set(result["statuses"]) <= {"200", "503"} and result["completed"] > 0, result["statuses"]
     assert result["without_retry_after"] == 0

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a measurement does: the server, the APIs, the load and the content of requests. The caller
+// (the command of cli/) fills the struct and owns the texts that it points at.
+#pragma once
+
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// The formats of requests and replies. The texts are the names of --backend.
+#define BENCH_API_LIST(X)                                                                          \
+    X(CHAT, "chat", "/v1/chat/completions")                                                        \
+    X(COMPLETIONS, "completions", "/v1/completions")                                               \
+    X(RESPONSES, "responses", "/v1/responses")                                                     \
+    X(MESSAGES, "messages", "/v1/messages")                                                        \
+    X(EMBEDDINGS, "embeddings", "/v1/embeddings")                                                  \
+    X(COHERE, "cohere", "/v2/rerank")                                                              \
+    X(JINA, "jina", "/v1/rerank")                                                                  \
+    X(TEI, "tei", "/rerank")
+
+enum bench_api {
+#define API(name, text, path) BENCH_##name,
+    BENCH_API_LIST(API)
+#undef API
+        BENCH_API_COUNT
+};
+
+// Returns true and the API of a name, or of a name that other load generators use for it.
+bool bench_api_find(enum bench_api *out, struct text name);
+const char *bench_api_name(enum bench_api api);
+const char *bench_api_path(enum bench_api api);
+bool bench_api_generates(enum bench_api api); // true if replies are text of up to max_tokens tokens
+
+enum { BENCH_TARGETS_MAX = 16 };
+
+// One API of one model, and its share of the requests.
+struct bench_target {
+    enum bench_api api;
+    char model[256];
+    uint32_t weight;
+};
+
+enum bench_arrival_process { BENCH_POISSON, BENCH_GAMMA, BENCH_CONSTANT };
+
+// A distribution of token counts.
+enum bench_length_kind {
+    BENCH_LENGTH_FIXED,     // a
+    BENCH_LENGTH_UNIFORM,   // whole numbers from a to b
+    BENCH_LENGTH_NORMAL,    // mean a, standard deviation b
+    BENCH_LENGTH_LOGNORMAL, // median a, standard deviation of the logarithm b
+};
+struct bench_length {
+    enum bench_length_kind kind;
+    double a, b;
+};
+
+// Parses N, uniform:A:B, normal:MEAN:SD or lognormal:MEDIAN:SIGMA. Returns false if malformed.
+bool bench_length_parse(struct bench_length *out, const char *text);
+// Returns the length number `index` of the sequence with this seed, at least 1.
+uint32_t bench_length_draw(const struct bench_length *length, uint64_t seed, uint64_t index);
+
+struct bench_goodput { // limits in milliseconds; 0: none
+    double ttft, tpot, e2el;
+};
+
+struct bench_options {
+    const char *url;            // http or https, with or without a path
+    const char *path;           // path of the API instead of the usual one, or NULL
+    const char *key;            // API key, or NULL
+    const char *ca_file;        // certificates to trust (PEM) instead of the system's, or NULL
+    const char *const *headers; // [header_count] further header lines "Name: value"
+    uint32_t header_count;
+    const json_t *extra_body; // object whose members every body gets, or NULL
+    struct bench_target targets[BENCH_TARGETS_MAX];
+    uint32_t target_count;
+    uint32_t concurrency;  // closed loop: clients; open loop: most requests in flight, 0: no limit
+    uint64_t requests_max; // most requests to send
+    double seconds_max;    // no request is sent after this time
+    double request_timeout_s;
+    double ramp_s; // start of the run that is not measured, in which the load rises
+    double rate;   // open loop: arrivals per second; 0: closed loop, or a trace
+    enum bench_arrival_process process;
+    double burstiness;              // shape of the gamma distribution of the times between arrivals
+    const char *trace_path;         // open loop: recorded arrivals, or NULL
+    double rate_scale;              // factor by which the trace runs faster
+    uint32_t input_max, output_max; // limits that the lengths of a trace are cut to; 0: none
+    struct bench_length input, output; // tokens of prompts and answers
+    uint32_t prefix_tokens; // tokens at the start of all generated prompts that are equal
+    uint32_t inputs;        // texts per embeddings request, documents per rerank request
+    uint32_t prompts;       // number of different prompts; 0: each differs
+    const char *prompt;     // text to use instead of generated prompts, or NULL
+    double temperature;     // negative: the server's default
+    uint64_t seed;
+    uint32_t leave_every, leave_after; // every n-th stream is closed after this many events
+    struct bench_goodput goodput;
+    bool stream, check, ignore_eos, insecure;
+    bool metrics; // true: read the server's /metrics before and after a run
+};
+
+// Returns true if arrivals do not wait for replies.
+static inline bool bench_is_open(const struct bench_options *o)
+{
+    return o->trace_path || o->rate > 0;
+}
+
+// Returns a reproducible random number for a place in a sequence.
+static inline uint64_t bench_random(uint64_t seed)
+{
+    uint64_t z = seed + 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+// Returns a reproducible random number above 0 and below 1.
+static inline double bench_random_real(uint64_t seed)
+{
+    return ((double)(bench_random(seed) >> 11) + 0.5) * 0x1p-53;
+}
+
+double bench_random_normal(uint64_t seed); // standard normal distribution

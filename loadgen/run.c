@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run: slots that each hold one request in flight, filled by the closed or the open loop, and
+// the record of each request; see run.h. In a closed loop slot i belongs to one target for the
+// entire run, so that --concurrency 4 with four --send is one client per API.
+#include "loadgen/run.h"
+#include "loadgen/slot.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+
+struct bench_runner {
+    const struct bench_options *o;
+    const struct bench_run_args *args;
+    struct bench_run *run;
+    struct bench_poll poll;
+    struct bench_client client;
+    struct bench_routes routes;
+    struct bench_slot **slots; // [slot_count]
+    uint32_t *idle;            // [idle_count] slots without a request
+    uint32_t slot_count, slot_allocated, idle_count;
+    uint32_t retired;       // slots of a closed loop whose server is unreachable
+    uint32_t *target_cycle; // [weight_sum] targets, each repeated by its weight
+    uint32_t weight_sum;
+    uint64_t sent, sent_max, events;
+    struct bench_arrivals arrivals;
+    struct bench_arrival arrival;     // open loop: the next arrival
+    struct bench_slot *prepared;      // open loop: the slot that will send it
+    bool has_arrival, arrival_waited; // arrival_waited: it was due while no slot was free
+    uint64_t *reference_hash;         // [target_count][prompts] hash of the answer if sent alone
+    bool recording;                   // true in the pass that fills `reference_hash`
+    double started, progress_at;
+};
+
+const char *bench_outcome_name(enum bench_outcome outcome)
+{
+    static const char *const names[BENCH_OUTCOME_COUNT] = {
+#define OUTCOME(name, text) text,
+        BENCH_OUTCOME_LIST(OUTCOME)
+#undef OUTCOME
+    };
+    return names[outcome];
+}
+
+double bench_runner_now(const struct bench_runner *r)
+{
+    return r->poll.ready_at;
+}
+
+void bench_runner_events(struct bench_runner *r, double now, uint64_t events)
+{
+    struct bench_run *run = r->run;
+    double place = (now - r->started) * BENCH_BINS_PER_S;
+    uint32_t bin = place > 0 ? (uint32_t)place : 0;
+    if (events == 0 || r->recording)
+        return;
+    if (bin >= run->bin_count) {
+        uint32_t count = bin + 1 > run->bin_count * 2 ? bin + 64 : run->bin_count * 2;
+        run->bins = heap_grow(run->bins, count * sizeof *run->bins);
+        memset(run->bins + run->bin_count, 0, (count - run->bin_count) * sizeof *run->bins);
+        run->bin_count = count;
+    }
+    run->bins[bin] += (uint32_t)events;
+    r->events += events;
+}
+
+static struct bench_slot *slot_add(struct bench_runner *r)
+{
+    if (r->slot_count == r->slot_allocated) {
+        r->slot_allocated = r->slot_allocated ? r->slot_allocated * 2 : 64;
+        r->slots = heap_grow(r->slots, r->slot_allocated * sizeof(struct bench_slot *));
+        r->idle = heap_grow(r->idle, r->slot_allocated * sizeof *r->idle);
+    }
+    struct bench_slot *s = bench_slot_create(r, r->o);
+    s->place = r->slot_count;
+    r->slots[r->slot_count++] = s;
+    return s;
+}
+
+// Returns a slot without a request; NULL if --concurrency allows no more.
+static struct bench_slot *slot_find(struct bench_runner *r)
+{
+    if (r->idle_count > 0)
+        return r->slots[r->idle[--r->idle_count]];
+    return r->o->concurrency == 0 || r->slot_count < r->o->concurrency ? slot_add(r) : NULL;
+}
+
+static uint32_t slots_busy(const struct bench_runner *r)
+{
+    return r->slot_count - r->retired - r->idle_count - (r->prepared != NULL);
+}
+
+// Writes the body of request number `prompt` of a target.
+static void slot_prepare(struct bench_runner *r, struct bench_slot *s, uint32_t target,
+                         uint64_t prompt, const struct bench_arrival *arrival)
+{
+    const struct bench_options *o = r->o;
+    const struct bench_run_args *args = r->args;
+    prompt = o->prompts > 0 ? prompt % o->prompts : prompt;
+    uint64_t seed = bench_random(o->seed * 0x1003f + prompt);
+    struct bench_request request = {.target = &o->targets[target], .seed = seed};
+    uint32_t input = bench_length_draw(&o->input, o->seed, prompt);
+    request.max_tokens = bench_length_draw(&o->output, ~o->seed, prompt);
+    if (arrival && arrival->input_tokens > 0) {
+        input = arrival->input_tokens;
+        request.max_tokens = arrival->output_tokens;
+        request.hash_count = arrival->hash_count;
+        request.hashes = args->trace->hashes + arrival->hash_first;
+    }
+    request.words = bench_words_for(args->words, input);
+    if (args->dataset) {
+        request.item = &args->dataset->items[prompt % args->dataset->count];
+        if (request.item->output_tokens > 0)
+            request.max_tokens = request.item->output_tokens;
+    }
+    bench_body_write(&s->body, o, args->words, &request);
+    bench_slot_aim(s, o, &r->routes, target);
+    s->prompt = o->prompts > 0 ? (uint32_t)prompt : 0;
+    s->record.inputs = bench_api_generates(s->reply.api) ? 1 : o->inputs;
+    s->reply.gaps = r->run->gaps[target];
+}
+
+static void slot_send(struct bench_runner *r, struct bench_slot *s)
+{
+    const struct bench_options *o = r->o;
+    r->sent++;
+    s->sent++;
+    s->leaves =
+        !r->recording && o->leave_every > 0 && s->reply.streamed && r->sent % o->leave_every == 0;
+    s->record.sent = s->record.due = clock_s();
+    CURLMcode code = curl_multi_add_handle(r->poll.multi, s->easy);
+    check(code == CURLM_OK, "libcurl: %s", curl_multi_strerror(code));
+}
+
+static void record_add(struct bench_run *run, const struct bench_record *record)
+{
+    if (run->count == run->allocated) {
+        run->allocated = run->allocated ? run->allocated * 2 : 1024;
+        run->records = heap_grow(run->records, run->allocated * sizeof *run->records);
+    }
+    run->records[run->count++] = *record;
+}
+
+static void check_reference(struct bench_runner *r, struct bench_slot *s)
+{
+    uint64_t *reference = &r->reference_hash[s->record.target * r->o->prompts + s->prompt];
+    if (r->recording)
+        *reference = s->reply.hash;
+    else
+        s->record.differs = *reference != s->reply.hash;
+}
+
+// Fills the record from the reply; times become relative to the start of the run.
+static void record_fill(struct bench_runner *r, struct bench_slot *s, double now)
+{
+    struct bench_record *record = &s->record;
+    const struct bench_reply *reply = &s->reply;
+    bool refusal = record->status == 429 || record->status == 503 || record->status == 529;
+    record->refused_early = refusal && !s->retry_after;
+    record->due -= r->started;
+    record->sent -= r->started;
+    record->end = now - r->started;
+    record->first = reply->events > 0 ? reply->first_at - r->started : 0;
+    record->last = reply->events > 0 ? reply->last_at - r->started : 0;
+    record->events = (uint32_t)reply->events;
+    record->has_usage = reply->has_usage;
+    record->input_tokens = (uint32_t)reply->input_tokens;
+    record->cached_tokens = (uint32_t)reply->cached_tokens;
+    record->output_tokens =
+        (uint32_t)(reply->output_tokens > 0 ? reply->output_tokens : reply->events);
+    record->reasoning_tokens =
+        (uint32_t)(reply->reasoning_tokens > 0 ? reply->reasoning_tokens : reply->reasoning_events);
+}
+
+// Records the outcome of the request and frees its slot.
+static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode code)
+{
+    double now = bench_runner_now(r);
+    now = now > s->record.sent ? now : clock_s();
+    enum bench_outcome outcome = bench_slot_outcome(s, code, now);
+    s->record.outcome = (uint8_t)outcome;
+    if (outcome >= BENCH_OUTCOME_UNCONNECTED && outcome <= BENCH_OUTCOME_OVERSIZED &&
+        r->run->lost_why[0] == '\0')
+        snprintf(r->run->lost_why, sizeof r->run->lost_why, "%s%s", curl_easy_strerror(code),
+                 s->oversized ? " (a reply over its limit)" : "");
+    record_fill(r, s, now);
+    if (outcome == BENCH_OUTCOME_OK && r->reference_hash)
+        check_reference(r, s);
+    record_add(r->run, &s->record);
+    curl_multi_remove_handle(r->poll.multi, s->easy);
+    bool retires = !bench_is_open(r->o) && !r->recording && outcome == BENCH_OUTCOME_UNCONNECTED;
+    r->retired += retires;
+    if (!retires)
+        r->idle[r->idle_count++] = s->place;
+}
+
+static void settle_all(struct bench_runner *r)
+{
+    int left;
+    for (CURLMsg *m; (m = curl_multi_info_read(r->poll.multi, &left)) != NULL;) {
+        struct bench_slot *s;
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        CURLcode code = m->data.result;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
+        slot_settle(r, s, code);
+    }
+}
+
+static void fill_recording(struct bench_runner *r)
+{
+    uint32_t prompts = r->o->prompts;
+    if (r->sent >= r->sent_max || slots_busy(r) > 0)
+        return;
+    struct bench_slot *s = slot_find(r);
+    slot_prepare(r, s, (uint32_t)(r->sent / prompts), r->sent % prompts, NULL);
+    slot_send(r, s);
+}
+
+// Starts the next request of each idle client. Returns the time at which to continue: that of the
+// next client of the ramp, else a second from now.
+static double fill_closed(struct bench_runner *r, double now)
+{
+    const struct bench_options *o = r->o;
+    double passed = now - r->started, until = now + 1;
+    if (r->sent >= r->sent_max || passed >= o->seconds_max)
+        return until;
+    uint32_t clients = o->concurrency;
+    if (passed < o->ramp_s)
+        clients = 1 + (uint32_t)(passed / o->ramp_s * o->concurrency);
+    clients = clients < o->concurrency ? clients : o->concurrency;
+    if (clients < o->concurrency)
+        until = r->started + o->ramp_s * clients / o->concurrency;
+    while (r->sent < r->sent_max && (r->idle_count > 0 || r->slot_count < clients)) {
+        struct bench_slot *s = slot_find(r);
+        slot_prepare(r, s, r->target_cycle[s->place % r->weight_sum],
+                     s->sent * o->concurrency + s->place, NULL);
+        slot_send(r, s);
+    }
+    return until;
+}
+
+// Starts requests that are due; the body of the next one is written in advance. Returns the time at
+// which to continue.
+static double fill_open(struct bench_runner *r)
+{
+    while (r->has_arrival) {
+        double due = r->started + r->arrival.at_s, now = clock_s();
+        if (!r->prepared) {
+            r->prepared = slot_find(r);
+            r->arrival_waited |= !r->prepared && due <= now;
+            if (!r->prepared)
+                return now + 1;
+            slot_prepare(r, r->prepared, r->target_cycle[r->sent % r->weight_sum], r->sent,
+                         &r->arrival);
+            now = clock_s();
+        }
+        if (due > now)
+            return due;
+        if (!r->arrival_waited)
+            bench_histogram_add(r->client.late, now - due);
+        slot_send(r, r->prepared);
+        r->prepared->record.due = due; // a wait for a free slot counts as time of the request
+        r->prepared = NULL;
+        r->arrival_waited = false;
+        r->has_arrival = bench_arrivals_next(&r->arrivals, &r->arrival);
+        bench_poll_kick(&r->poll);
+    }
+    return clock_s() + 1;
+}
+
+static void progress_report(struct bench_runner *r, double now)
+{
+    if (!r->args->progress || r->recording || now < r->progress_at)
+        return;
+    r->args->progress(r->args->context, now - r->started, r->run->count, slots_busy(r), r->events);
+    r->progress_at = now + 1;
+}
+
+static bool more_to_send(const struct bench_runner *r, double now)
+{
+    if (r->recording)
+        return r->sent < r->sent_max;
+    if (bench_is_open(r->o))
+        return r->has_arrival;
+    return r->sent < r->sent_max && r->retired < r->o->concurrency &&
+           now - r->started < r->o->seconds_max;
+}
+
+static void runner_pass(struct bench_runner *r)
+{
+    r->started = clock_s();
+    r->progress_at = r->started + 1;
+    r->poll.ready_at = r->started;
+    if (bench_is_open(r->o) && !r->recording)
+        r->has_arrival = bench_arrivals_next(&r->arrivals, &r->arrival);
+    bench_client_begin(&r->client, r->started, r->poll.idle_s);
+    for (;;) {
+        double now = clock_s(), until = now + 1;
+        if (r->recording)
+            fill_recording(r);
+        else if (bench_is_open(r->o))
+            until = fill_open(r);
+        else
+            until = fill_closed(r, now);
+        bench_poll_kick(&r->poll);
+        uint32_t busy = slots_busy(r);
+        if (busy > r->run->in_flight_max)
+            r->run->in_flight_max = busy;
+        if (busy == 0 && !more_to_send(r, now))
+            break;
+        now = clock_s();
+        bench_client_step(&r->client, now, r->poll.idle_s, now - r->poll.ready_at, r->poll.ready);
+        progress_report(r, now);
+        bench_poll_wait(&r->poll, until);
+        settle_all(r);
+    }
+    r->run->seconds = clock_s() - r->started;
+}
+
+static enum status runner_open(struct bench_runner *r, struct error *err)
+{
+    const struct bench_options *o = r->o;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    enum status status =
+        bench_poll_open(&r->poll, o->concurrency > 0 ? o->concurrency : 65536, err);
+    if (status != STATUS_OK)
+        return status;
+    bench_routes_open(&r->routes, o);
+    bench_arrivals_init(&r->arrivals, o, r->args->trace);
+    for (uint32_t i = 0; i < o->target_count; i++) {
+        r->weight_sum += o->targets[i].weight;
+        r->run->gaps[i] = heap_alloc_zeroed(1, sizeof **r->run->gaps);
+    }
+    r->target_cycle = heap_alloc_zeroed(r->weight_sum, sizeof *r->target_cycle);
+    for (uint32_t i = 0, at = 0; i < o->target_count; i++)
+        for (uint32_t w = 0; w < o->targets[i].weight; w++)
+            r->target_cycle[at++] = i;
+    if (o->check)
+        r->reference_hash =
+            heap_alloc_zeroed((size_t)o->target_count * o->prompts, sizeof *r->reference_hash);
+    return STATUS_OK;
+}
+
+static void runner_close(struct bench_runner *r)
+{
+    for (uint32_t i = 0; i < r->slot_count; i++)
+        bench_slot_destroy(r->slots[i]);
+    bench_poll_close(&r->poll);
+    bench_routes_close(&r->routes);
+    bench_client_free(&r->client);
+    heap_free(r->slots);
+    heap_free(r->idle);
+    heap_free(r->reference_hash);
+    heap_free(r->target_cycle);
+}
+
+// Records the answers of all prompts, one at a time; the figures of this pass are dropped.
+static enum status runner_record(struct bench_runner *r, struct error *err)
+{
+    r->recording = true;
+    r->sent_max = (uint64_t)r->o->target_count * r->o->prompts;
+    runner_pass(r);
+    bench_client_free(&r->client);
+    uint64_t good = 0;
+    for (uint64_t i = 0; i < r->run->count; i++)
+        good += r->run->records[i].outcome == BENCH_OUTCOME_OK;
+    if (good != r->sent_max)
+        return error_set(err, STATUS_REFUSED,
+                         "--check: %llu of %llu prompts that were sent alone got no answer",
+                         (unsigned long long)(r->sent_max - good), (unsigned long long)r->sent_max);
+    for (uint32_t i = 0; i < r->o->target_count; i++)
+        memset(r->run->gaps[i], 0, sizeof *r->run->gaps[i]);
+    r->run->count = 0;
+    r->run->in_flight_max = 0;
+    r->recording = false;
+    r->sent = 0;
+    for (uint32_t i = 0; i < r->slot_count; i++)
+        r->slots[i]->sent = 0;
+    return STATUS_OK;
+}
+
+// Returns the median of the gaps between events if there are any, else of the complete requests.
+static double reference_ms(const struct bench_run *run)
+{
+    double least = 0;
+    for (uint32_t i = 0; i < BENCH_TARGETS_MAX; i++) {
+        double ms = run->gaps[i] ? bench_histogram_at(run->gaps[i], 0.5) * 1e3 : 0;
+        least = ms > 0 && (least <= 0 || ms < least) ? ms : least;
+    }
+    if (least > 0 || run->count == 0)
+        return least;
+    double *whole = heap_alloc(run->count * sizeof *whole);
+    for (uint64_t i = 0; i < run->count; i++)
+        whole[i] = run->records[i].end - run->records[i].due;
+    bench_sort(whole, run->count);
+    least = bench_quantile(whole, run->count, 0.5) * 1e3;
+    heap_free(whole);
+    return least;
+}
+
+enum status bench_run(struct bench_run *out, const struct bench_run_args *args, struct error *err)
+{
+    const struct bench_options *o = args->options;
+    struct bench_runner r = {.o = o, .args = args, .run = out};
+    struct timespec day;
+    *out = (struct bench_run){.measured_from = o->ramp_s};
+    clock_gettime(CLOCK_REALTIME, &day);
+    out->unix_ms = (int64_t)day.tv_sec * 1000 + day.tv_nsec / 1000000;
+    enum status status = runner_open(&r, err);
+    if (status == STATUS_OK && o->check)
+        status = runner_record(&r, err);
+    if (status == STATUS_OK) {
+        r.sent_max = o->requests_max;
+        runner_pass(&r);
+        out->client = bench_client_end(&r.client, out->seconds, reference_ms(out));
+    }
+    runner_close(&r);
+    return status;
+}
+
+void bench_run_free(struct bench_run *run)
+{
+    for (uint32_t i = 0; i < BENCH_TARGETS_MAX; i++)
+        heap_free(run->gaps[i]);
+    heap_free(run->records);
+    heap_free(run->bins);
+    json_buffer_free(&run->server);
+    *run = (struct bench_run){0};
+}
