@@ -183,18 +183,26 @@ static const char *held_name(const struct loaded *m)
     return m->format == WEIGHT_FLOATS ? dtype_name(m->dtype) : weight_format_facts(m->format)->name;
 }
 
-// Returns the bytes of a tensor of blocks: arbitrary codes, scales below 2^-7.
-static uint8_t *blocks_make(enum weight_format format, size_t elements)
+// Returns the bytes of a tensor of blocks, or of int4 arrays if the format has no blocks: arbitrary
+// codes, scales below 2^-7.
+static uint8_t *blocks_make(struct weight_int4 *int4, enum weight_format format)
 {
     const struct weight_format_facts *f = weight_format_facts(format);
-    size_t bytes = elements / f->elements * f->bytes;
+    size_t elements = (size_t)int4->n * int4->k, each = f->bytes > 0 ? f->bytes : 2;
+    size_t first = f->bytes > 0 ? 0 : elements / 2; // the codes of int4 precede the scales
+    size_t end = first + elements / f->elements * each;
+    size_t bytes = end + (f->zeros ? elements / f->elements : 0) + 32;
     uint8_t *blocks = malloc(bytes);
     check(blocks, "%zu bytes", bytes);
     for (size_t i = 0; i < bytes; i++)
         blocks[i] = (uint8_t)(i * 2654435761u >> 13);
-    for (size_t at = 0; at < bytes; at += f->bytes)
-        for (uint32_t i = 0; i < 2; i++)
-            blocks[at + (format == WEIGHT_Q6_K ? 208 : f->least ? 2 * i : 0) + 1] = 0x1D;
+    for (size_t at = first; at < end; at += each)
+        for (uint32_t i = 0; i < (f->least && !f->zeros ? 2u : 1u); i++)
+            blocks[at + (format == WEIGHT_Q6_K ? 208 : 2 * i) + 1] = 0x1D;
+    int4->codes = blocks;
+    int4->scales = blocks + first;
+    int4->zeros = f->zeros ? blocks + end : NULL;
+    int4->group = f->elements;
     return blocks;
 }
 
@@ -210,11 +218,13 @@ static struct weight weight_make(const struct bench *b, enum weight_use use, con
                                    .seed = n + k,
                                    .deviation = 0.02f,
                                    .format = m->format};
+    struct weight_int4 int4 = {.scale_dtype = DTYPE_F16, .n = n, .k = k};
     uint8_t *blocks = NULL;
     if (m->format != WEIGHT_FLOATS && use != WEIGHT_VECTOR) {
         w.shape.part_count = 1;
         w.shape.parts[0] = (struct weight_codes){m->format, n};
-        source.map = blocks = blocks_make(m->format, (size_t)n * k);
+        source.map = blocks = blocks_make(&int4, m->format);
+        source.int4 = weight_format_facts(m->format)->bytes == 0 ? &int4 : NULL;
     }
     if (use == WEIGHT_VECTOR)
         source.format = WEIGHT_FLOATS;

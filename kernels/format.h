@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats in which a device can hold weights as codes with scales, and the blocks of these
-// formats in a file. A block is `elements` consecutive elements of a row. The formats and their
-// blocks are those of GGUF; an element is
+// The formats in which a device can hold weights as codes with scales. A block is `elements`
+// consecutive elements of a row. The formats with a Q are those of GGUF, with its blocks in a file;
+// int4 is what AWQ, GPTQ and compressed-tensors store, in arrays (struct weight_int4 of weight.h),
+// in groups of 32, 64 or 128. An element is
 //
 //   Q4_0, Q5_0, Q8_0   (code - zero) * scale       groups of 32: scale f16
 //   Q4_1, Q5_1         code * scale + least        groups of 32: scale and least f16
 //   Q4_K, Q5_K         code * (d * s) - dmin * m   256: d, dmin f16; groups of 32: 6-bit s, m
 //   Q6_K               (code - 32) * (d * s)       256: d f16; groups of 16: s int8
+//   int4_64, _128      (code - 8) * scale          groups of 64, 128: scale f16 (of 32: Q4_0)
+//   int4z_32, _64, _128  (code - zero) * scale     groups: scale f16, zero point of 4 bits
 //
 // Codes are unsigned; Q8_0's int8 elements are held with 128 added.
 #pragma once
@@ -24,6 +27,11 @@ enum weight_format {
     WEIGHT_Q4_K,
     WEIGHT_Q5_K,
     WEIGHT_Q6_K,
+    WEIGHT_INT4_64,
+    WEIGHT_INT4_128,
+    WEIGHT_INT4Z_32,
+    WEIGHT_INT4Z_64,
+    WEIGHT_INT4Z_128,
     WEIGHT_FORMAT_COUNT
 };
 
@@ -31,26 +39,33 @@ enum { FORMATS_TEXT = 96 }; // bytes of a list of names: "Q4_K, Q6_K"
 
 struct weight_format_facts {
     const char *name;
-    uint32_t elements, bytes; // number of elements and bytes of a block in a file
-    uint32_t bits;            // bits of a code
-    int32_t zero;             // code of the element 0, if there is no least
-    bool least;               // true if a group has a least value (minimum)
-    bool nested;              // true if the scales of groups are codes themselves
-    bool halves;              // true if each half of a group of 32 has its own scale
+    uint32_t elements; // number of elements of a block, which has one scale if not nested
+    uint32_t bytes;    // bytes of a block in a file; 0: no file has blocks of this format
+    uint32_t bits;     // bits of a code
+    int32_t zero;      // code of the element 0, if there is no least
+    bool least;        // true if a group has a least value (minimum), stored or from a zero point
+    bool nested;       // true if the scales of groups are codes themselves
+    bool halves;       // true if each half of a group of 32 has its own scale
+    bool zeros;        // true if the least value is -scale * zero point of the group
 };
 
 static inline const struct weight_format_facts *weight_format_facts(enum weight_format format)
 {
     static const struct weight_format_facts facts[WEIGHT_FORMAT_COUNT] = {
-        [WEIGHT_FLOATS] = {"floats", 1, 0, 0, 0, false, false, false},
-        [WEIGHT_Q4_0] = {"Q4_0", 32, 18, 4, 8, false, false, false},
-        [WEIGHT_Q4_1] = {"Q4_1", 32, 20, 4, 0, true, false, false},
-        [WEIGHT_Q5_0] = {"Q5_0", 32, 22, 5, 16, false, false, false},
-        [WEIGHT_Q5_1] = {"Q5_1", 32, 24, 5, 0, true, false, false},
-        [WEIGHT_Q8_0] = {"Q8_0", 32, 34, 8, 128, false, false, false},
-        [WEIGHT_Q4_K] = {"Q4_K", 256, 144, 4, 0, true, true, false},
-        [WEIGHT_Q5_K] = {"Q5_K", 256, 176, 5, 0, true, true, false},
-        [WEIGHT_Q6_K] = {"Q6_K", 256, 210, 6, 32, false, true, true},
+        [WEIGHT_FLOATS] = {"floats", 1, 0, 0, 0, false, false, false, false},
+        [WEIGHT_Q4_0] = {"Q4_0", 32, 18, 4, 8, false, false, false, false},
+        [WEIGHT_Q4_1] = {"Q4_1", 32, 20, 4, 0, true, false, false, false},
+        [WEIGHT_Q5_0] = {"Q5_0", 32, 22, 5, 16, false, false, false, false},
+        [WEIGHT_Q5_1] = {"Q5_1", 32, 24, 5, 0, true, false, false, false},
+        [WEIGHT_Q8_0] = {"Q8_0", 32, 34, 8, 128, false, false, false, false},
+        [WEIGHT_Q4_K] = {"Q4_K", 256, 144, 4, 0, true, true, false, false},
+        [WEIGHT_Q5_K] = {"Q5_K", 256, 176, 5, 0, true, true, false, false},
+        [WEIGHT_Q6_K] = {"Q6_K", 256, 210, 6, 32, false, true, true, false},
+        [WEIGHT_INT4_64] = {"int4_64", 64, 0, 4, 8, false, false, false, false},
+        [WEIGHT_INT4_128] = {"int4_128", 128, 0, 4, 8, false, false, false, false},
+        [WEIGHT_INT4Z_32] = {"int4z_32", 32, 0, 4, 0, true, false, false, true},
+        [WEIGHT_INT4Z_64] = {"int4z_64", 64, 0, 4, 0, true, false, false, true},
+        [WEIGHT_INT4Z_128] = {"int4z_128", 128, 0, 4, 0, true, false, false, true},
     };
     return &facts[format];
 }

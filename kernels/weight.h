@@ -46,14 +46,43 @@ struct weight {
     size_t bytes; // from weight_bytes()
 };
 
+// Places of codes in the arrays of a checkpoint. Eight codes are a 32-bit word; G: groups of k.
+enum weight_int4_order {
+    // compressed-tensors: codes [n][k / 8], lowest bits first; scales [n][G]; zeros [n / 8][G],
+    // eight rows in a word, lowest bits first
+    INT4_BY_ROW,
+    // GPTQ: codes [k / 8][n], lowest bits first; scales [G][n]; zeros [G][n / 8], eight rows in a
+    // word, lowest bits first
+    INT4_BY_COLUMN,
+    // AWQ: codes [k][n / 8], eight rows in a word; scales [G][n]; zeros [G][n / 8]. Rows 0 to 7
+    // are the nibbles 0, 4, 1, 5, 2, 6, 3, 7 of a word, from the lowest on
+    INT4_AWQ,
+};
+
+// A matrix of 4-bit codes in the arrays of a checkpoint: element (row, column) is
+// (code - zero) * scale. It goes into parts of a weight that are held as Q4_0 or in an int4 format
+// whose groups divide those of the matrix; with zeros only in a format with zero points. Scales are
+// held as float16: bfloat16 and float32 are rounded, which is exact for bfloat16 from 2^-17 on, and
+// weight_put refuses those above float16's largest number. The arrays may have any alignment.
+struct weight_int4 {
+    enum weight_int4_order order;
+    const void *codes, *scales;
+    const void *zeros;      // NULL: the zero of every element is 8
+    uint32_t zeros_add;     // number added to a stored zero, modulo 16: 1 for GPTQ's "gptq", else 0
+    enum dtype scale_dtype; // F32, BF16 or F16
+    uint32_t n, k;          // number of rows and of columns of the matrix
+    uint32_t group;         // number of columns with one scale; the last group may have fewer
+};
+
 // The part of one checkpoint tensor that goes into a weight: rows x cols elements in host byte
 // order. Element (r, c) is the tensor's element first + r * stride + c. If map is not NULL, it
 // points at the tensor's first byte (at any alignment). If `format` is not WEIGHT_FLOATS, the
 // tensor is blocks of that format (then `first` and `stride` are multiples of a block's elements,
 // and the rows go into a part of the weight that has the same format). If map is NULL, the elements
 // are random: element i of the tensor is N(0, deviation) from Philox4x32-10(key = seed, counter =
-// i), equal on all devices. fd and offset give the tensor's place in its file (a GPU reads it with
-// O_DIRECT); fd is -1 if there is no file.
+// i), equal on all devices. If int4 is not NULL, the elements are those of its matrix, map is not
+// used, stride is its k, and first is a multiple of the format's groups. fd and offset give the
+// tensor's place in its file (a GPU reads it with O_DIRECT); fd is -1 if there is no file.
 struct weight_source {
     const void *map;
     int fd;
@@ -66,7 +95,8 @@ struct weight_source {
     uint32_t stride; // elements from one row to the next; 0: cols. Vectors have no gaps
     uint64_t first;
     enum weight_format format; // WEIGHT_FLOATS: elements of `dtype`
-    uint32_t paired;           // rows per head if a head's rows are stored in pairs; 0: in order
+    const struct weight_int4 *int4;
+    uint32_t paired; // rows per head if a head's rows are stored in pairs; 0: in order
 };
 
 // Returns the index of the row in a file that stores the two rows of a rotary pair as neighbours,

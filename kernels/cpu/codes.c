@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs blocks of a file into the layout of codes.h, straight from the mapped file, and reads rows
-// back. Any thread; no state. Threads may pack different panels of a weight at the same time.
+// Packs blocks or int4 arrays of a file into the layout of codes.h, straight from the mapped file,
+// and reads rows back. Any thread; no state. Threads may pack different panels of a weight at the
+// same time.
 #include "kernels/cpu/codes.h"
 
 #include "base/number.h"
@@ -54,6 +55,60 @@ uint32_t code_row_lane(const struct weight *weight, uint32_t row)
     return (row - part_of_row(weight, row).first) % CODE_PANEL;
 }
 
+static uint32_t word_at(const uint8_t *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+// Returns the float16 bits of the scale of a row's group.
+static uint16_t int4_scale(const struct weight_int4 *m, uint64_t row, uint32_t group)
+{
+    uint32_t groups = (m->k + m->group - 1) / m->group;
+    uint64_t at = m->order == INT4_BY_ROW ? row * groups + group : (uint64_t)group * m->n + row;
+    const char *from = (const char *)m->scales + at * dtype_bytes(m->scale_dtype);
+    if (m->scale_dtype == DTYPE_F32) {
+        float scale;
+        memcpy(&scale, from, sizeof scale);
+        return f32_to_f16(scale);
+    }
+    uint16_t bits;
+    memcpy(&bits, from, sizeof bits);
+    return m->scale_dtype == DTYPE_F16 ? bits : f32_to_f16(bf16_to_f32(bits));
+}
+
+// Returns true if a scale of the source's rows is infinite as float16.
+static bool int4_scales_high(const struct weight_source *source)
+{
+    const struct weight_int4 *m = source->int4;
+    uint64_t top = source->first / m->k;
+    for (uint32_t r = 0; r < source->rows && m->scale_dtype != DTYPE_F16; r++)
+        for (uint32_t g = 0; g * m->group < m->k; g++)
+            if ((int4_scale(m, weight_paired_row(top + r, source->paired), g) & 0x7FFF) == 0x7C00)
+                return true;
+    return false;
+}
+
+static const char *int4_check(const struct weight_format_facts *f,
+                              const struct weight_source *source)
+{
+    const struct weight_int4 *m = source->int4;
+    uint32_t stride = source->stride > 0 ? source->stride : source->cols;
+    if (f->bits != 4 || f->nested || (f->least && !f->zeros))
+        return "int4 arrays are held as Q4_0 or in an int4 format only";
+    if (m->zeros && !f->zeros)
+        return "the format of the part has no zero points";
+    if (m->group == 0 || m->group % f->elements != 0)
+        return "the groups of the part's format do not divide those of the matrix";
+    if (m->k == 0 || stride != m->k || source->first % stride + source->cols > stride ||
+        source->first / stride + source->rows > m->n)
+        return "the source reaches beyond the matrix";
+    if (m->scale_dtype == DTYPE_I8 || m->scale_dtype >= DTYPE_COUNT)
+        return "scales are float32, bfloat16 or float16";
+    return int4_scales_high(source) ? "a scale is above the largest float16" : NULL;
+}
+
 const char *code_source_check(const struct weight *weight, uint32_t first_row,
                               const struct weight_source *source)
 {
@@ -67,19 +122,12 @@ const char *code_source_check(const struct weight *weight, uint32_t first_row,
         return NULL;
     if (source->format != part.format)
         return "the source has another format than the part of the weight";
-    if (!source->map)
-        return "blocks need bytes";
     if (source->cols % f->elements != 0 || source->stride % f->elements != 0 ||
         source->first % f->elements != 0)
         return "the source does not begin and end with a block";
-    return NULL;
-}
-
-static uint32_t word_at(const uint8_t *at)
-{
-    uint32_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
+    if (source->int4)
+        return int4_check(f, source);
+    return !source->map || f->bytes == 0 ? "blocks need bytes" : NULL;
 }
 
 // Returns four bytes, each 0 or 1: the low four bits of `bits`.
@@ -236,6 +284,90 @@ static void piece_write(char *piece, uint32_t lane, enum weight_format format, c
     }
 }
 
+// Returns the shift of the code of a row in the word that eight rows share.
+static uint32_t int4_shift(const struct weight_int4 *m, uint64_t row)
+{
+    static const uint8_t awq[] = {0, 16, 4, 20, 8, 24, 12, 28};
+    return m->order == INT4_AWQ ? awq[row % 8] : (uint32_t)(row % 8) * 4;
+}
+
+// Returns the zero point of a row's group.
+static uint8_t int4_zero(const struct weight_int4 *m, uint64_t row, uint32_t group)
+{
+    if (!m->zeros)
+        return 8;
+    uint64_t rows = (m->n + 7) / 8, groups = (m->k + m->group - 1) / m->group;
+    uint64_t at = m->order == INT4_BY_ROW ? row / 8 * groups + group : group * rows + row / 8;
+    uint32_t word = word_at((const uint8_t *)m->zeros + at * 4);
+    return (uint8_t)(((word >> int4_shift(m, row)) + m->zeros_add) & 15u);
+}
+
+// Returns four bytes: the low four nibbles of `bits`.
+static uint32_t nibbles_spread(uint32_t bits)
+{
+    bits = (bits | bits << 8) & 0x00FF00FFu;
+    return (bits | bits << 4) & NIBBLES;
+}
+
+// Reads the codes of 32 columns of a row as eight quads. column: a multiple of 32.
+static void int4_codes(uint32_t q[QUADS], const struct weight_int4 *m, uint64_t row,
+                       uint32_t column)
+{
+    const uint8_t *codes = m->codes;
+    if (m->order == INT4_AWQ) {
+        uint32_t words = (m->n + 7) / 8, shift = int4_shift(m, row);
+        const uint8_t *at = codes + ((uint64_t)column * words + row / 8) * 4;
+        memset(q, 0, QUADS * sizeof *q);
+        for (uint32_t i = 0; i < CODE_GROUP; i++, at += (size_t)words * 4)
+            q[i / 4] |= (word_at(at) >> shift & 15u) << i % 4 * 8;
+        return;
+    }
+    for (uint32_t i = 0; i < CODE_GROUP / 8; i++) {
+        uint64_t at = m->order == INT4_BY_ROW ? row * (m->k / 8) + column / 8 + i
+                                              : (uint64_t)(column / 8 + i) * m->n + row;
+        uint32_t word = word_at(codes + at * 4);
+        q[2 * i] = nibbles_spread(word & 0xFFFFu);
+        q[2 * i + 1] = nibbles_spread(word >> 16);
+    }
+}
+
+// Packs columns [column, column + count) of a row of a matrix in a piece.
+static void int4_write(char *piece, uint32_t lane, enum weight_format format,
+                       const struct weight_int4 *m, uint64_t row, uint32_t column, uint32_t count)
+{
+    const struct weight_format_facts *f = weight_format_facts(format);
+    struct code_layout layout = code_layout_of(format);
+    char *scales = piece, *codes = piece + layout.codes_at;
+    for (uint32_t c = 0; c < count; c += f->elements, scales += layout.scale_bytes) {
+        uint16_t scale = int4_scale(m, row, (column + c) / m->group);
+        uint8_t zero = int4_zero(m, row, (column + c) / m->group);
+        memcpy(scales + lane * 2, &scale, sizeof scale);
+        if (f->zeros)
+            memcpy(scales + 32 + lane, &zero, sizeof zero);
+    }
+    for (uint32_t c = 0; c < count; c += CODE_GROUP, codes += layout.code_bytes) {
+        uint32_t q[QUADS];
+        int4_codes(q, m, row, column + c);
+        codes_write((uint32_t *)(void *)codes + lane, q, f->bits);
+    }
+}
+
+// Packs rows [first, end) of a source, which belong to one panel. at: place of the first row in the
+// part. Rows are inside, because several share the words of a matrix.
+static void int4_put(const struct code_part *part, const struct weight_source *source, uint32_t at,
+                     uint32_t first, uint32_t end)
+{
+    struct code_layout layout = code_layout_of(part->format);
+    uint32_t k = source->cols, column = (uint32_t)(source->first % source->int4->k);
+    uint64_t top = source->first / source->int4->k; // rows of the matrix before the source's first
+    char *piece = part->panels + at / CODE_PANEL * code_panel_bytes(part->format, k);
+    for (uint32_t i = 0; i < k; i += layout.k, piece += layout.bytes)
+        for (uint32_t r = first; r < end; r++)
+            int4_write(piece, at % CODE_PANEL + r - first, part->format, source->int4,
+                       weight_paired_row(top + r, source->paired), column + i,
+                       k - i < layout.k ? k - i : layout.k);
+}
+
 // Returns the index of the tensor's element that begins row `row`, in the order of the file.
 static uint64_t source_row(const struct weight_source *source, uint32_t row)
 {
@@ -383,9 +515,12 @@ void code_rows_put(const struct device *device, struct weight *weight, uint32_t 
     size_t panel_bytes = code_panel_bytes(part.format, weight->shape.k);
     for (uint32_t r = first; r < end;) {
         uint32_t at = row + r - part.first, lane = at % CODE_PANEL;
-        if (source->format == WEIGHT_FLOATS) {
+        if (source->format == WEIGHT_FLOATS || source->int4) {
             uint32_t last = end - r < CODE_PANEL - lane ? end : r + CODE_PANEL - lane;
-            floats_put(device, &part, weight->shape.k, source, at, r, last);
+            if (source->int4)
+                int4_put(&part, source, at, r, last);
+            else
+                floats_put(device, &part, weight->shape.k, source, at, r, last);
             r = last;
             continue;
         }
@@ -412,7 +547,7 @@ static void group_read(float out[CODE_GROUP], enum weight_format format, const c
     const struct weight_format_facts *f = weight_format_facts(format);
     struct code_layout layout = code_layout_of(format);
     const char *codes = piece + layout.codes_at + g * layout.code_bytes;
-    const char *scales = piece + (f->nested ? 64 : 0) + g * layout.scale_bytes;
+    const char *scales = piece + layout.scales_at + (g >> layout.scale_shift) * layout.scale_bytes;
     union {
         uint32_t quad[QUADS];
         uint8_t code[CODE_GROUP];
@@ -425,14 +560,16 @@ static void group_read(float out[CODE_GROUP], enum weight_format format, const c
         return;
     }
     float least = 0;
+    int32_t zero = f->zeros ? (uint8_t)scales[32 + lane] : f->zero;
     if (f->nested) {
         d *= (float)(uint8_t)scales[lane];
         least = -(half_at(piece + 32 + lane * 2) * (float)(uint8_t)scales[16 + lane]);
-    } else if (f->least) {
+    } else if (f->least && !f->zeros) {
         least = half_at(scales + 32 + lane * 2);
     }
+    bool add = f->least && !f->zeros;
     for (uint32_t i = 0; i < CODE_GROUP; i++)
-        out[i] = f->least ? (float)q.code[i] * d + least : (float)(q.code[i] - f->zero) * d;
+        out[i] = add ? (float)q.code[i] * d + least : (float)(q.code[i] - zero) * d;
 }
 
 void code_row_read(float *out, const struct weight *weight, uint32_t row)

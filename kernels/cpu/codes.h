@@ -9,17 +9,20 @@
 //   I = sum of (code - zero) * qx, an exact integer; Q6_K: each half times its own int8 scale
 //
 // in float32 with one fused multiply-add per term, in ascending K, so that all ISA levels give the
-// same bits. The scale w of a nested format is d * s, which is exact in float32 (Q6_K: d).
+// same bits. The scale w of a nested format is d * s, which is exact in float32 (Q6_K: d); the
+// least of a zero point is -(scale * zero), which is exact too.
 //
-// Layout: a panel is 16 rows (output columns), a piece is a panel's part of K, 64 elements, 256 in
-// nested formats. Pieces of a panel follow one another, and panels follow panels: a thread reads
-// one stream. A piece is
+// Layout: a panel is 16 rows (output columns), a piece is a panel's part of K: 256 elements in
+// nested formats, else two groups with one scale, or four with zero points. A last piece that K
+// does not fill has the scales of a complete one, and codes up to a multiple of 64 elements. Pieces
+// of a panel follow one another, and panels follow panels: a thread reads one stream. A piece is
 //
-//   not nested  per group: scale f16[16], then least f16[16] if there is one; then the codes
+//   not nested  per group with one scale: scale f16[16], then least f16[16] or zero points u8[16]
+//               if there are any; then the codes
 //   nested      d f16[16], dmin f16[16] (0 if unused); per group: s[16], m[16] (Q6_K: s of the two
 //               halves); then the codes
 //
-// Codes of a group are lines of 64 bytes, 16 rows of 4 bytes, a quad of K for each row:
+// Codes of 32 elements are lines of 64 bytes, 16 rows of 4 bytes, a quad of K for each row:
 //   4 bits        4 lines; the low nibbles of line l are quad l, the high ones quad l + 4
 //   5 and 6 bits  two times 3 lines A, B, C, for quads 0 to 3 and 4 to 7: the low six bits are the
 //                 first three quads; the top two bits of A, B and C are bits 0-1, 2-3 and 4-5 of
@@ -51,19 +54,23 @@ struct code_layout {
     uint32_t k;           // elements of K in a piece
     uint32_t bytes;       // bytes of a piece, a multiple of 64
     uint32_t codes_at;    // offset of the codes in a piece
-    uint32_t code_bytes;  // bytes of a group's codes
+    uint32_t code_bytes;  // bytes of the codes of 32 elements
+    uint32_t scales_at;   // offset of the groups' scales in a piece
     uint32_t scale_bytes; // bytes from one group's scales to the next
+    uint32_t scale_shift; // log2 of the number of 32 elements that have one scale
 };
 
 static inline struct code_layout code_layout_of(enum weight_format format)
 {
     const struct weight_format_facts *f = weight_format_facts(format);
-    struct code_layout out = {.k = f->nested ? 256 : 64};
-    uint32_t groups = out.k / CODE_GROUP;
+    struct code_layout out = {.k = f->nested ? 256 : f->elements * (f->zeros ? 4 : 2)};
+    uint32_t blocks = out.k / CODE_GROUP;
     out.code_bytes = CODE_PANEL * CODE_GROUP * (f->bits == 4 ? 4 : f->bits == 8 ? 8 : 6) / 8;
-    out.scale_bytes = f->nested || !f->least ? 32 : 64;
-    out.codes_at = (f->nested ? 64 : 0) + groups * out.scale_bytes;
-    out.bytes = out.codes_at + groups * out.code_bytes;
+    out.scales_at = f->nested ? 64 : 0;
+    out.scale_bytes = f->nested || !f->least ? 32 : f->zeros ? 48 : 64;
+    out.scale_shift = f->nested || f->elements == 32 ? 0 : f->elements == 64 ? 1 : 2;
+    out.codes_at = out.scales_at + (blocks >> out.scale_shift) * out.scale_bytes;
+    out.bytes = out.codes_at + blocks * out.code_bytes;
     return out;
 }
 
@@ -77,7 +84,9 @@ static inline uint32_t code_groups(uint32_t k)
 static inline size_t code_panel_bytes(enum weight_format format, uint32_t k)
 {
     struct code_layout layout = code_layout_of(format);
-    return (size_t)((k + layout.k - 1) / layout.k) * layout.bytes;
+    uint32_t rest = k % layout.k;
+    return (size_t)(k / layout.k) * layout.bytes +
+           (rest > 0 ? layout.codes_at + code_groups(rest) * layout.code_bytes : 0);
 }
 
 // A part of a weight: its rows, and its first panel.

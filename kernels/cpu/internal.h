@@ -16,7 +16,8 @@
 #include "kernels/device.h"
 
 // ISA levels; they differ in summation order. AVX512BF16 is AVX512 with bf16 pair instructions for
-// bf16 products and attention over bf16; AMX is AVX512 with tiles for these and for int8 products.
+// bf16 products and attention over bf16; AMX is AVX512 with tiles for these, for int8 products and
+// for products of codes.
 enum cpu_isa { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_ISA_COUNT };
 
 enum {

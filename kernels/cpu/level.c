@@ -121,18 +121,25 @@ static bool trial_product(struct trial *t, enum dtype dtype)
     return true;
 }
 
-// Fills `rows` rows of k elements with blocks of a format whose scales are small numbers.
-static void trial_blocks(uint8_t *out, enum weight_format format, uint32_t elements)
+// Fills `rows` rows of k elements with blocks of a format, or with int4 arrays if the format has no
+// blocks; scales are small numbers.
+static void trial_blocks(struct trial *t, struct weight_int4 *int4, enum weight_format format)
 {
     const struct weight_format_facts *f = weight_format_facts(format);
-    uint32_t size = elements / f->elements * f->bytes;
-    for (uint32_t i = 0; i < size; i++)
-        out[i] = (uint8_t)((i + 1) * 2654435761u >> 24);
-    for (uint32_t at = 0; at < size; at += f->bytes) {
-        uint8_t *scale = out + at + (format == WEIGHT_Q6_K ? 208 : 0);
-        for (uint32_t i = 0; i < (f->least ? 2u : 1u); i++)
+    uint32_t elements = int4->n * int4->k, each = f->bytes > 0 ? f->bytes : 2;
+    uint32_t first = f->bytes > 0 ? 0 : elements / 2; // the codes of int4 precede the scales
+    uint32_t end = first + elements / f->elements * each;
+    for (uint32_t i = 0; i < sizeof t->blocks; i++)
+        t->blocks[i] = (uint8_t)((i + 1) * 2654435761u >> 24);
+    for (uint32_t at = first; at < end; at += each) {
+        uint8_t *scale = t->blocks + at + (format == WEIGHT_Q6_K ? 208 : 0);
+        for (uint32_t i = 0; i < (f->least && !f->zeros ? 2u : 1u); i++)
             scale[2 * i + 1] = 0x20 | (scale[2 * i + 1] & 3); // f16 below 2^-5
     }
+    int4->codes = t->blocks;
+    int4->scales = t->blocks + first;
+    int4->zeros = f->zeros ? t->blocks + end : NULL;
+    int4->group = f->elements;
 }
 
 // Returns true if products with codes of the format have the bits of the plain kernels.
@@ -145,8 +152,10 @@ static bool trial_codes(struct trial *t, enum weight_format format)
         .map = t->blocks, .fd = -1, .rows = N, .cols = K, .format = format};
     t->weight.shape = (struct weight_shape){
         .use = WEIGHT_PRODUCT, .n = N, .k = K, .part_count = 1, .parts = {{format, N}}};
+    struct weight_int4 int4 = {.scale_dtype = DTYPE_F16, .n = N, .k = K};
     memset(t->weight.data, 0, t->weight.bytes);
-    trial_blocks(t->blocks, format, N * K);
+    trial_blocks(t, &int4, format);
+    source.int4 = weight_format_facts(format)->bytes == 0 ? &int4 : NULL;
     if (cpu_weight_put(&t->device, &t->weight, 0, &source, NULL) != STATUS_OK)
         return false;
     p.n = N;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The AMX level: the AVX-512 kernels, but tiles for products of bf16 and int8 (attention over bf16
-// is in attn_amx.c). Compiled with the flags of the ISA level; runs only if cpu_isa_find allowed
-// it.
+// is in attn_amx.c, products of codes are in codes_amx.c). Compiled with the flags of the ISA
+// level; runs only if cpu_isa_find allowed it.
 //
 // A tile register holds 16 rows of 64 bytes. Weights are packed so that a tile is one contiguous
 // kilobyte; activations are packed the same way, once per product, with rows padded with zeros to
@@ -33,6 +33,16 @@ void amx_begin(void)
         .palette = 1,
         .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
         .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+    };
+    _tile_loadconfig(&config);
+}
+
+void amx_begin_groups(void)
+{
+    static const struct amx_config config = {
+        .palette = 1,
+        .row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
+        .rows = {16, 16, 16, 16, 16, 16, 8, 8},
     };
     _tile_loadconfig(&config);
 }
@@ -460,6 +470,7 @@ struct cpu_kernels cpu_kernels_amx(void)
     struct cpu_kernels kernels = cpu_kernels_avx512();
     kernels.pack = pack_tile;
     kernels.product = product_tiles;
+    kernels.codes = codes_amx;
     kernels.attn = attn_pick;
     kernels.attn_merge = merge_pick;
     return kernels;

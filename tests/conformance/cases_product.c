@@ -76,15 +76,16 @@ static void codes_case(struct trial *t, uint64_t seed)
     trial_begin(t, seed);
     struct weight_shape shape = {.use = seed % 4 ? WEIGHT_PRODUCT : WEIGHT_TIED};
     shape.part_count = 1 + trial_below(t, WEIGHT_PARTS_MAX);
-    shape.k = 32 * trial_range(t, 1, 20);
+    uint32_t unit = 32; // elements of the longest block
     for (uint32_t i = 0; i < shape.part_count; i++) {
         struct weight_codes *part = &shape.parts[i];
         part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_COUNT - 1);
         part->rows = trial_range(t, 1, 100);
         shape.n += part->rows;
-        if (weight_format_facts(part->format)->nested)
-            shape.k = 256 * (1 + (uint32_t)(seed % 3));
+        uint32_t elements = weight_format_facts(part->format)->elements;
+        unit = elements > unit ? elements : unit;
     }
+    shape.k = unit * trial_range(t, 1, 768 / unit);
     struct trial_codes w = trial_codes_make(t, &shape, false);
     struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = shape.n, .k = 1};
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);

@@ -34,7 +34,8 @@ static void embed_codes(struct trial *t, uint64_t seed)
 {
     trial_begin(t, seed);
     enum weight_format format = (enum weight_format)(1 + seed % (WEIGHT_FORMAT_COUNT - 1));
-    uint32_t width = weight_format_facts(format)->nested ? 512 : 96, held = trial_range(t, 1, 70);
+    uint32_t elements = weight_format_facts(format)->elements;
+    uint32_t width = elements == 256 ? 512 : 3 * elements, held = trial_range(t, 1, 70);
     struct weight_shape shape = {.use = seed % 2 ? WEIGHT_TIED : WEIGHT_ROWS,
                                  .n = held,
                                  .k = width,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random blocks of each format and an independent reader of them; see codes.h. One thread.
+// Random blocks of each format and an independent reader of them, and random int4 arrays; see
+// codes.h. One thread.
 #include "tests/conformance/codes.h"
 
 #include <math.h>
@@ -106,42 +107,165 @@ static uint32_t row_stored(uint32_t row, bool paired) // heads of 16 rows
     return paired ? row - inside + (inside < 8 ? 2 * inside : 2 * (inside - 8) + 1) : row;
 }
 
+// Adds a value to a nibble of an array of 32-bit words.
+static void nibble_add(uint8_t *words, size_t word, uint32_t nibble, int value)
+{
+    words[4 * word + nibble / 2] += (uint8_t)(value << nibble % 2 * 4);
+}
+
+// Returns the place of a row among the eight of a word.
+static uint32_t nibble_of(enum weight_int4_order order, uint32_t row)
+{
+    static const uint32_t awq[] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return order == INT4_AWQ ? awq[row % 8] : row % 8;
+}
+
+// Writes a scale of the matrix's dtype. Returns it as float16 holds it.
+static float scale_make(struct trial *t, uint8_t *scales, enum dtype dtype, size_t at)
+{
+    float scale = trial_normal(t) * 0.02f;
+    uint16_t bits = f32_to_f16(scale);
+    if (dtype == DTYPE_BF16) {
+        bits = f32_to_bf16(fabsf(scale) < 0x1p-17f ? 0x1p-9f : scale);
+        scale = bf16_to_f32(bits);
+    }
+    if (dtype == DTYPE_F32)
+        memcpy(scales + at * sizeof scale, &scale, sizeof scale);
+    else
+        memcpy(scales + at * sizeof bits, &bits, sizeof bits);
+    return f16_to_f32(f32_to_f16(scale));
+}
+
+// The arrays of a matrix while they are filled.
+struct int4_arrays {
+    uint8_t *codes, *scales, *zeros;
+    size_t groups; // groups of a row
+};
+
+// Makes a matrix with rows and columns around those of the source; its arrays are empty.
+static struct int4_arrays int4_open(struct trial *t, struct weight_int4 *m,
+                                    struct weight_source *source)
+{
+    const struct weight_format_facts *f = weight_format_facts(source->format);
+    uint32_t top = trial_below(t, 20), left = f->elements * trial_below(t, 3);
+    *m = (struct weight_int4){.order = (enum weight_int4_order)trial_below(t, 3),
+                              .zeros_add = trial_below(t, 2),
+                              .scale_dtype = (enum dtype)trial_below(t, 3), // F32, BF16 or F16
+                              .n = top + source->rows + trial_below(t, 9),
+                              .k = left + source->cols + f->elements * trial_below(t, 2)};
+    m->n = m->order == INT4_BY_ROW ? m->n : (m->n + 7) / 8 * 8;
+    m->group = trial_below(t, 4) > 0 ? f->elements * trial_range(t, 1, 3) : m->k;
+    struct int4_arrays a = {.groups = (m->k + m->group - 1) / m->group};
+    a.codes = (uint8_t *)trial_heap(t, (size_t)(m->n + 7) * m->k / 2 + 1) + 1; // not aligned
+    a.scales = (uint8_t *)trial_heap(t, m->n * a.groups * sizeof(float) + 1) + 1;
+    a.zeros = (uint8_t *)trial_heap(t, (m->n + 7) * a.groups + 1) + 1;
+    m->codes = a.codes;
+    m->scales = a.scales;
+    m->zeros = f->zeros && trial_below(t, 8) > 0 ? a.zeros : NULL;
+    source->stride = m->k;
+    source->first = (uint64_t)top * m->k + left;
+    source->int4 = m;
+    source->paired = 0;
+    return a;
+}
+
+// Fills the group of a row that begins at column c, and writes what its elements mean.
+static void int4_group(struct trial *t, const struct weight_int4 *m, const struct int4_arrays *a,
+                       uint32_t r, uint32_t c, bool zeros, struct block_group *out)
+{
+    bool by_row = m->order == INT4_BY_ROW;
+    size_t g = c / m->group, words = m->n / 8;
+    int zero = m->zeros ? (int)trial_below(t, 16) : 8;
+    float scale =
+        scale_make(t, a->scales, m->scale_dtype, by_row ? r * a->groups + g : g * m->n + r);
+    nibble_add(a->zeros, by_row ? r / 8 * a->groups + g : g * words + r / 8, nibble_of(m->order, r),
+               (zero + 16 - (int)m->zeros_add) % 16);
+    for (; c < m->k && c / m->group == g; c++) {
+        int code = (int)trial_below(t, 16);
+        if (m->order == INT4_AWQ)
+            nibble_add(a->codes, c * words + r / 8, nibble_of(m->order, r), code);
+        else
+            nibble_add(a->codes,
+                       by_row ? (size_t)r * (m->k / 8) + c / 8 : (size_t)(c / 8) * m->n + r, c % 8,
+                       code);
+        struct block_group *at = &out[c / 32];
+        at->half[0] = at->half[1] = 1;
+        at->scale = scale;
+        at->code[c % 32] = zeros ? code : code - zero;
+        at->least = zeros ? -(scale * (float)zero) : 0;
+    }
+}
+
+// Makes int4 arrays for the source's rows and what they mean: groups [rows][k / 32].
+static void int4_make(struct trial *t, struct weight_int4 *m, struct weight_source *source,
+                      struct block_group *groups)
+{
+    struct int4_arrays arrays = int4_open(t, m, source);
+    uint32_t k = source->cols, top = (uint32_t)(source->first / m->k);
+    uint32_t left = (uint32_t)(source->first % m->k);
+    bool zeros = weight_format_facts(source->format)->zeros;
+    struct block_group *row = trial_heap(t, m->k / 32 * sizeof *row);
+    for (uint32_t r = 0; r < m->n; r++) {
+        for (uint32_t c = 0; c < m->k; c += m->group)
+            int4_group(t, m, &arrays, r, c, zeros, row);
+        if (r >= top && r < top + source->rows)
+            memcpy(&groups[(size_t)(r - top) * (k / 32)], row + left / 32, k / 32 * sizeof *row);
+    }
+}
+
+// Makes the blocks of the source's rows and what they mean: groups [rows][k / 32].
+static void blocks_make(struct trial *t, struct weight_source *source, struct block_group *groups)
+{
+    const struct weight_format_facts *f = weight_format_facts(source->format);
+    uint32_t rows = source->rows, k = source->cols;
+    size_t row_bytes = (size_t)k / f->elements * f->bytes;
+    uint8_t *bytes = (uint8_t *)trial_heap(t, rows * row_bytes + 1) + 1; // a file is not aligned
+    blocks_random(t, bytes, source->format, (size_t)rows * k / f->elements);
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t g = 0; g < k / 32; g++) {
+            const uint8_t *row = bytes + row_stored(r, source->paired > 0) * row_bytes;
+            block_group_read(&groups[(size_t)r * (k / 32) + g], source->format,
+                             row + (size_t)g * 32 / f->elements * f->bytes, g % (f->elements / 32));
+        }
+    source->map = bytes;
+}
+
 // Makes rows of one part and puts them in two sources, which meet in the middle of a panel.
 static void part_make(struct trial *t, struct trial_codes *out, uint32_t part, uint32_t first,
                       bool paired)
 {
     const struct weight_shape *shape = &out->device.shape;
-    enum weight_format format = shape->parts[part].format;
-    const struct weight_format_facts *f = weight_format_facts(format);
     uint32_t rows = shape->parts[part].rows, k = shape->k;
-    size_t row_bytes = (size_t)k / f->elements * f->bytes;
-    uint8_t *bytes = (uint8_t *)trial_heap(t, rows * row_bytes + 1) + 1; // a file is not aligned
-    paired = paired && rows % 16 == 0;
-    blocks_random(t, bytes, format, (size_t)rows * k / f->elements);
+    struct block_group *groups = &out->groups[(size_t)first * (k / 32)];
+    struct weight_int4 int4;
+    struct weight_source source = {.fd = -1,
+                                   .rows = rows,
+                                   .cols = k,
+                                   .stride = k,
+                                   .format = shape->parts[part].format,
+                                   .paired = paired && rows % 16 == 0 ? 16 : 0};
+    bool arrays = source.format == WEIGHT_Q4_0 && trial_below(t, 2);
+    if (arrays || weight_format_facts(source.format)->bytes == 0)
+        int4_make(t, &int4, &source, groups);
+    else
+        blocks_make(t, &source, groups);
     float *floats = (float *)out->reference.data + (size_t)first * k;
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t g = 0; g < k / 32; g++) {
-            struct block_group *group = &out->groups[(size_t)(first + r) * (k / 32) + g];
-            const uint8_t *row = bytes + row_stored(r, paired) * row_bytes;
-            block_group_read(group, format, row + (size_t)g * 32 / f->elements * f->bytes,
-                             g % (f->elements / 32));
-            for (uint32_t i = 0; i < 32; i++)
-                floats[(size_t)r * k + g * 32 + i] =
-                    (float)((double)group->code[i] * (double)group->scale * group->half[i / 16] +
-                            (double)group->least);
-        }
-    struct weight_source source = {
-        .map = bytes, .fd = -1, .cols = k, .format = format, .paired = paired ? 16 : 0};
+    for (size_t i = 0; i < (size_t)rows * k; i++) {
+        const struct block_group *group = &groups[i / 32];
+        floats[i] =
+            (float)((double)group->code[i % 32] * (double)group->scale * group->half[i % 32 / 16] +
+                    (double)group->least);
+    }
     struct error err = {0};
     uint32_t cut = rows / 3;
     for (int i = 0; i < 2; i++) {
         source.rows = i == 0 ? cut : rows - cut;
-        source.first = i == 0 ? 0 : (uint64_t)cut * k;
         if (source.rows == 0)
             continue;
         enum status status =
             t->api->weight_put(t->device, &out->device, first + (i ? cut : 0), &source, &err);
         check(status == STATUS_OK, "%s", err.text);
+        source.first += (uint64_t)cut * source.stride;
     }
 }
 

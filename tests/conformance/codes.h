@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights held as codes, for tests: random blocks, what they mean according to the description of
-// their format (kernels/format.h), and weights made of them.
+// Weights held as codes, for tests: random blocks and int4 arrays, what they mean according to the
+// description of their format (kernels/format.h, kernels/weight.h), and weights made of them.
 #pragma once
 
 #include "tests/conformance/trial.h"
 
 // 32 elements of a block: (code - zero) * scale * half of the element + least.
 struct block_group {
-    int code[32]; // without the zero
+    int code[32]; // without the zero; with zero points the code itself
     float scale;
     int half[2]; // int8 scales of the first and last 16 elements; 1 if the format has none
-    float least; // 0 if the format has none
+    float least; // 0 if the format has none; with zero points -(scale * zero point)
 };
 
 // Fills `count` blocks with random codes and small scales.
@@ -23,8 +23,8 @@ struct trial_codes {
     struct block_group *groups;      // [n][k / 32]
 };
 
-// Makes a weight of random blocks. paired: the rows of each part of 16 or more rows are stored in
-// the order of rotary pairs, in heads of 16.
+// Makes a weight of random blocks or int4 arrays. paired: the rows of each part of blocks whose
+// number is a multiple of 16 are stored in the order of rotary pairs, in heads of 16.
 struct trial_codes trial_codes_make(struct trial *t, const struct weight_shape *shape, bool paired);
 
 // Rounds 32 elements of a row as the products do. Returns the scale.

@@ -51,6 +51,7 @@ HALVES_PS(wide_max, _mm256_max_ps)
 HALVES_PS(wide_min, _mm256_min_ps)
 HALVES_INTEGERS(wide_add_epi32, _mm256_add_epi32)
 HALVES_INTEGERS(wide_sub_epi32, _mm256_sub_epi32)
+HALVES_INTEGERS(wide_sub_epi8, _mm256_sub_epi8)
 HALVES_INTEGERS(wide_mullo_epi32, _mm256_mullo_epi32)
 HALVES_INTEGERS(wide_madd_epi16, _mm256_madd_epi16)
 HALVES_INTEGERS(wide_and, _mm256_and_si256)
@@ -416,6 +417,7 @@ WIDE_INLINE __m512i wide_dot_bytes(__m512i sum, __m512i x, __m512i y) // bytes o
 #define _mm512_store_si512 wide_store
 #define _mm512_storeu_ps wide_store_ps
 #define _mm512_sub_epi32 wide_sub_epi32
+#define _mm512_sub_epi8 wide_sub_epi8
 #define _mm512_sub_ps wide_sub
 #define _mm512_unpackhi_epi16 wide_unpackhi_epi16
 #define _mm512_unpackhi_epi32 wide_unpackhi_epi32

@@ -15,13 +15,15 @@ enum { FLUSH_AND_DENORMALS_ARE_ZERO = 0x8040, MXCSR_DEFAULT = 0x1F80 };
 
 static _Thread_local struct {
     bool configured;
+    uint8_t rows[TILES], row_bytes[TILES];
     _Alignas(64) uint8_t row[TILES][ROWS][ROW_BYTES];
 } tiles;
 
-static const uint8_t config_expected[64] = {
-    [0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,
-    [26] = 64, [28] = 64, [30] = 64, [48] = 16, [49] = 16, [50] = 16,
-    [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,
+// Rows, and bytes of a row, of the eight tiles in the configurations of amx_begin and
+// amx_begin_groups.
+static const uint8_t shapes[][2][TILES] = {
+    {{16, 16, 16, 16, 16, 16, 16, 16}, {64, 64, 64, 64, 64, 64, 64, 64}},
+    {{16, 16, 16, 16, 16, 16, 8, 8}, {64, 64, 64, 64, 32, 32, 64, 64}},
 };
 
 static void refuse(const char *what)
@@ -51,10 +53,21 @@ bool cpu_isa_reported(enum cpu_isa level)
 
 void tiles_config(const void *config)
 {
-    if (memcmp(config, config_expected, sizeof config_expected) != 0)
-        refuse("a configuration other than eight tiles of 16 rows of 64 bytes");
-    memset(&tiles, 0, sizeof tiles);
-    tiles.configured = true;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        uint8_t expected[64] = {[0] = 1};
+        for (int tile = 0; tile < TILES; tile++) {
+            expected[48 + tile] = shapes[i][0][tile];
+            expected[16 + 2 * tile] = shapes[i][1][tile];
+        }
+        if (memcmp(config, expected, sizeof expected) != 0)
+            continue;
+        memset(&tiles, 0, sizeof tiles);
+        memcpy(tiles.rows, shapes[i][0], sizeof tiles.rows);
+        memcpy(tiles.row_bytes, shapes[i][1], sizeof tiles.row_bytes);
+        tiles.configured = true;
+        return;
+    }
+    refuse("an unexpected configuration");
 }
 
 void tiles_release(void)
@@ -79,15 +92,15 @@ void tiles_zero(int tile)
 void tiles_load(int tile, const void *at, size_t stride)
 {
     need(tile);
-    for (size_t r = 0; r < ROWS; r++)
-        memcpy(tiles.row[tile][r], (const char *)at + r * stride, ROW_BYTES);
+    for (size_t r = 0; r < tiles.rows[tile]; r++)
+        memcpy(tiles.row[tile][r], (const char *)at + r * stride, tiles.row_bytes[tile]);
 }
 
 void tiles_store(int tile, void *at, size_t stride)
 {
     need(tile);
-    for (size_t r = 0; r < ROWS; r++)
-        memcpy((char *)at + r * stride, tiles.row[tile][r], ROW_BYTES);
+    for (size_t r = 0; r < tiles.rows[tile]; r++)
+        memcpy((char *)at + r * stride, tiles.row[tile][r], tiles.row_bytes[tile]);
 }
 
 static void need_three(int sum, int a, int b)
@@ -97,6 +110,9 @@ static void need_three(int sum, int a, int b)
     need(b);
     if (sum == a || sum == b || a == b)
         refuse("a dot product of a tile with itself");
+    if (tiles.rows[sum] != tiles.rows[a] || tiles.row_bytes[sum] != tiles.row_bytes[b] ||
+        tiles.row_bytes[a] != 4 * tiles.rows[b])
+        refuse("a dot product of tiles whose shapes do not fit");
 }
 
 static __m512 upper_half(__m512i pairs)
@@ -134,15 +150,28 @@ void tiles_dot_bf16(int sum, int a, int b)
     _mm_setcsr(control);
 }
 
-void tiles_dot_i8_u8(int sum, int a, int b)
+// Adds the products of the signed bytes of `a` and the bytes of `b`, less 256 from `limit` on.
+static void dot_bytes(int sum, int a, int b, int limit)
 {
     need_three(sum, a, b);
-    for (size_t m = 0; m < ROWS; m++)
+    for (size_t m = 0; m < tiles.rows[a]; m++)
         for (size_t n = 0; n < ROW_BYTES / 4; n++) {
             int32_t total;
             memcpy(&total, tiles.row[sum][m] + 4 * n, sizeof total);
-            for (size_t k = 0; k < ROW_BYTES; k++)
-                total += (int8_t)tiles.row[a][m][k] * tiles.row[b][k / 4][4 * n + k % 4];
+            for (size_t k = 0; k < tiles.row_bytes[a]; k++) {
+                int right = tiles.row[b][k / 4][4 * n + k % 4];
+                total += (int8_t)tiles.row[a][m][k] * (right < limit ? right : right - 256);
+            }
             memcpy(tiles.row[sum][m] + 4 * n, &total, sizeof total);
         }
+}
+
+void tiles_dot_i8_u8(int sum, int a, int b)
+{
+    dot_bytes(sum, a, b, 256);
+}
+
+void tiles_dot_i8(int sum, int a, int b)
+{
+    dot_bytes(sum, a, b, 128);
 }
