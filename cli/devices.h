@@ -14,6 +14,13 @@ struct loaded_device {
     char label[16]; // "cpu", "cuda:1"
 };
 
+// Returns true if both are records of one device: models that are loaded while a server runs have
+// copies of the records.
+static inline bool device_same(const struct loaded_device *a, const struct loaded_device *b)
+{
+    return a->kind == b->kind && a->index == b->index;
+}
+
 enum { DEVICES_MAX = 64 };
 
 struct device_list {

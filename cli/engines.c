@@ -2,6 +2,7 @@
 // The engines of a server and their threads; see engines.h.
 #include "cli/engines.h"
 
+#include "cli/load_memory.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -9,23 +10,6 @@
 #include <unistd.h>
 
 enum { POLL_US = 1000 };
-
-static bool same_device(const struct loaded_device *a, const struct loaded_device *b)
-{
-    return a->kind == b->kind && a->index == b->index;
-}
-
-// Returns true if the model, or a rank of it, is on the device. Models that were loaded at
-// different times have records of their own for a device.
-static bool uses(const struct loaded_model *m, const struct loaded_device *device)
-{
-    if (gpu_count(m) == 1)
-        return same_device(m->device, device);
-    for (uint32_t r = 0; r < gpu_count(m); r++)
-        if (same_device(m->choices[r], device))
-            return true;
-    return false;
-}
 
 // Returns true if `other` fails together with `failed`, a rank of which has a failed device. rank:
 // that rank; if it equals the number of ranks, it is unknown and every rank counts. On a CPU, ranks
@@ -35,14 +19,14 @@ static bool fails_with(const struct loaded_model *failed, uint32_t rank,
 {
     uint32_t count = gpu_count(failed);
     if (failed->device->kind == DEVICE_CPU)
-        return same_device(other->device, failed->device) &&
+        return device_same(other->device, failed->device) &&
                other->spec.settings.tensor_parallel_size ==
                    failed->spec.settings.tensor_parallel_size;
     if (count == 1)
-        return uses(other, failed->device);
+        return is_on(other, failed->device);
     bool shares = other == failed;
     for (uint32_t r = 0; r < count; r++)
-        shares |= (rank == r || rank >= count) && uses(other, failed->choices[r]);
+        shares |= (rank == r || rank >= count) && is_on(other, failed->choices[r]);
     return shares;
 }
 

@@ -2,6 +2,7 @@
 // weft inspect: shows the content of a model and the memory that serving it takes; with -v also its
 // tensors. Main thread.
 #include "cli/command.h"
+#include "cli/load_print.h"
 #include "base/log.h"
 #include "runtime/model/held.h"
 #include "runtime/model/tensors.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening devices and models for all commands; see load.h. Runs on the main thread.
+// Opening devices and models for all commands; see load.h. load_memory.c has the memory plans.
 #include "cli/load.h"
 
+#include "cli/load_memory.h"
+#include "cli/load_print.h"
 #include "cli/load_watch.h"
 
 #include "base/number.h"
@@ -15,7 +17,6 @@
 #include "runtime/text/dialect/watch.h"
 #include "runtime/text/vocabulary.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,38 +125,6 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
                  m->spec.id, (int)m->prompts.default_prompt->name.bytes,
                  m->prompts.default_prompt->name.at);
     return status;
-}
-
-uint32_t gpu_count(const struct loaded_model *m)
-{
-    return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
-}
-
-// Returns the rank of the model that is on the device, 0 if the model is not split; -1: none.
-static int rank_on(const struct loaded_model *m, const struct loaded_device *device)
-{
-    uint32_t ranks = gpu_count(m);
-    if (ranks == 1)
-        return m->device == device ? 0 : -1;
-    for (uint32_t r = 0; r < ranks; r++)
-        if (m->choices[r] == device)
-            return (int)r;
-    return -1;
-}
-
-bool is_on(const struct loaded_model *m, const struct loaded_device *device)
-{
-    return rank_on(m, device) >= 0;
-}
-
-// Returns the bytes that the model needs on a device, without KV blocks; 0: it is not on the
-// device.
-static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_device *device)
-{
-    int rank = m->plan ? rank_on(m, device) : -1;
-    if (rank < 0)
-        return 0;
-    return gpu_count(m) == 1 ? m->plan->bytes : model_plan_bytes(m->plan, (uint32_t)rank);
 }
 
 // Returns an error if another model's ranks use the same GPUs: NCCL requires that all GPUs run the
@@ -326,303 +295,6 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                sizeof m->engine_options.hash_key);
 }
 
-static uint64_t device_planned(const struct loaded *loaded, const struct loaded_device *device)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < loaded->model_count; i++)
-        bytes += bytes_on(&loaded->models[i], device);
-    return bytes;
-}
-
-// Sets the KV memory of a model without --kv-cache-memory: its share of the available memory, but
-// not more than all its sequences can fill. If the device has a default, also not more than that,
-// or than the longest possible sequence needs, if this is larger (docs/adr/0046).
-static void kv_default(const struct loaded *loaded, struct loaded_model *m, uint64_t share)
-{
-    uint64_t useful = m->plan->kv_bytes_min * m->plan->facts.limits.slots_max;
-    uint64_t modest = m->device->facts.kv_default;
-    m->kv_rule = "a share of the free memory";
-    m->kv_bytes = share;
-    if (m->kv_bytes > useful) {
-        m->kv_rule = "all that --max-num-seqs can fill";
-        m->kv_bytes = useful;
-    }
-    bool longest = m->plan->kv_bytes_min > modest;
-    modest = longest ? m->plan->kv_bytes_min : modest;
-    if (m->device->facts.kv_default > 0 && m->kv_bytes > modest) {
-        m->kv_bytes = modest;
-        struct text rule =
-            arena_format(loaded->arena, "the default, %.4g GiB per model", (double)modest / 0x1p30);
-        m->kv_rule = longest ? "one sequence of the maximum length" : rule.at;
-    }
-}
-
-static enum status kv_too_small(const struct loaded *loaded, const struct loaded_device *device,
-                                const struct loaded_model *m, struct error *err)
-{
-    bool several = loaded->devices.count > 1;
-    const struct model_facts *facts = &m->plan->facts;
-    uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
-    error_set(err, STATUS_NO_MEMORY,
-              "model '%s': a sequence of %u tokens needs %.2f MiB for keys and values, and there "
-              "are %.2f MiB%s%s: raise --kv-cache-memory",
-              m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
-              (double)m->kv_bytes / 0x1p20, several ? " on " : "", several ? device->label : "");
-    size_t used = strlen(err->text);
-    if (tokens > 0)
-        snprintf(err->text + used, sizeof err->text - used,
-                 ", or --max-model-len %" PRIu64 " would fit", tokens);
-    return STATUS_NO_MEMORY;
-}
-
-// Returns further advice for a plan that does not fit on a GPU: split a decoder over more GPUs, in
-// place of copies if it has any.
-static const char *split_advice(const struct loaded *loaded, const struct loaded_device *device)
-{
-    const char *advice = "";
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
-        const struct loaded_model *m = &loaded->models[i];
-        const struct model_settings *s = &m->spec.settings;
-        if (device->kind == DEVICE_CPU || !is_on(m, device) || !m->plan->facts.paged ||
-            s->tensor_parallel_size >= device->facts.ranks_max)
-            continue;
-        if (s->data_parallel_size > 1)
-            return ", or split the model over the GPUs: --tensor-parallel-size in place of "
-                   "--data-parallel-size";
-        advice = ", or split a model over several GPUs: --tensor-parallel-size";
-    }
-    return advice;
-}
-
-static enum status plan_too_large(const struct loaded *loaded, const struct loaded_device *device,
-                                  uint64_t needed, struct error *err)
-{
-    bool several = loaded->devices.count > 1;
-    return error_set(err, STATUS_NO_MEMORY,
-                     "the plan needs %.2f GiB%s%s and %.2f GiB are free: serve fewer models, "
-                     "smaller ones or with --dtype int8, or lower --kv-cache-memory, "
-                     "--max-num-batched-tokens, --max-num-seqs or --max-model-len%s",
-                     (double)needed / 0x1p30, several ? " of " : "", several ? device->label : "",
-                     (double)device->facts.memory_available / 0x1p30, split_advice(loaded, device));
-}
-
-// Splits a device's KV memory, in proportion to kv-share, among the models without their own
-// kv-cache-memory.
-static enum status kv_split(struct loaded *loaded, const struct loaded_device *device,
-                            struct error *err)
-{
-    uint64_t planned = device_planned(loaded, device);
-    uint64_t fixed = 0;
-    double shares = 0;
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
-        struct loaded_model *m = &loaded->models[i];
-        uint64_t requested = m->spec.settings.kv_cache_memory;
-        if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
-            continue;
-        if (requested > 0) {
-            m->kv_bytes = requested;
-            m->kv_rule = "--kv-cache-memory";
-        }
-        fixed += requested / gpu_count(m);
-        shares += requested == 0 ? m->spec.settings.kv_share : 0;
-    }
-    uint64_t memory = device->facts.memory_available;
-    if (planned + fixed > memory)
-        return plan_too_large(loaded, device, planned + fixed, err);
-    uint64_t left = memory - planned - fixed;
-    uint64_t most = (uint64_t)((double)memory * device->facts.kv_share);
-    uint64_t available = left > most ? most : left;
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
-        struct loaded_model *m = &loaded->models[i];
-        uint64_t others_allow = m->kv_bytes; // limit from the GPUs of other ranks; 0: no limit yet
-        const char *rule = m->kv_rule;
-        if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
-            continue;
-        if (m->spec.settings.kv_cache_memory == 0)
-            kv_default(loaded, m,
-                       (uint64_t)((double)available * (m->spec.settings.kv_share / shares)) *
-                           gpu_count(m));
-        if (others_allow > 0 && others_allow < m->kv_bytes) {
-            m->kv_bytes = others_allow;
-            m->kv_rule = rule;
-        }
-        if (m->kv_bytes < m->plan->kv_bytes_min)
-            return kv_too_small(loaded, device, m, err);
-    }
-    return STATUS_OK;
-}
-
-struct device_need memory_planned(const struct loaded_model *m)
-{
-    struct device_need need = m->plan->need;
-    if (m->kv_bytes == 0)
-        return need;
-    check(need.count < DEVICE_NEED_MAX, "over %d memory labels", DEVICE_NEED_MAX);
-    need.entry[need.count].label = "keys and values";
-    need.entry[need.count++].bytes = m->kv_bytes;
-    return need;
-}
-
-const char *facts_held(const struct model_facts *facts)
-{
-    return facts->formats[0] != '\0' ? facts->formats : dtype_name(facts->dtype);
-}
-
-void plan_print(FILE *out, const struct loaded_model *m)
-{
-    const struct model_facts *f = &m->plan->facts;
-    char ranks[32] = "";
-    if (f->ranks > 1)
-        snprintf(ranks, sizeof ranks, ", shared by %u ranks", f->ranks);
-    char copy[32] = "";
-    if (m->spec.settings.data_parallel_size > 1)
-        snprintf(copy, sizeof copy, ", copy %u", m->copy);
-    fprintf(out, "%s%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
-            safe_of(text_of(m->spec.id)).at, copy, f->architecture, model_kind_name(f->kind),
-            (double)f->parameter_count / 1e6, facts_held(f), f->max_model_len, ranks);
-    struct device_need need = memory_planned(m);
-    for (uint32_t i = 0; i < need.count; i++) {
-        fprintf(out, "  %-28s %12.2f MiB", need.entry[i].label,
-                (double)need.entry[i].bytes / 0x1p20);
-        if (m->kv_bytes > 0 && i + 1 == need.count)
-            fprintf(out, " (%" PRIu64 " blocks of %u tokens, %s; %s)",
-                    (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens,
-                    dtype_name(f->kv_dtype), m->kv_rule);
-        putc('\n', out);
-    }
-    if (m->engine_options.port_count > 0)
-        fprintf(out, "  %-28s %12.2f MiB (allocated when used)\n", "scheduler",
-                (double)engine_bytes(f, &m->engine_options) / 0x1p20);
-}
-
-static void plan_log(const struct loaded_model *m)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    check(out, "no memory for the plan of '%s'", m->spec.id);
-    plan_print(out, m);
-    fclose(out);
-    log_text("%s", text);
-    free(text);
-}
-
-static void table_row(const struct loaded *loaded, const char *name, const uint64_t *bytes)
-{
-    char line[64 + 12 * DEVICES_MAX];
-    int at = snprintf(line, sizeof line, "  %-28.28s", name);
-    for (uint32_t d = 0; d < loaded->devices.count; d++)
-        at += bytes[d] > 0 ? snprintf(line + at, sizeof line - (size_t)at, " %9.2f",
-                                      (double)bytes[d] / 0x1p30)
-                           : snprintf(line + at, sizeof line - (size_t)at, " %9s", "-");
-    log_text("%s\n", line);
-}
-
-// Prints a table for several devices: a column for each device, a row for each copy of a model.
-static void table_print(const struct loaded *loaded)
-{
-    char line[64 + 12 * DEVICES_MAX];
-    uint64_t planned[DEVICES_MAX] = {0}, had[DEVICES_MAX] = {0};
-    int at = snprintf(line, sizeof line, "  %-28s", "GiB");
-    for (uint32_t d = 0; d < loaded->devices.count; d++) {
-        at += snprintf(line + at, sizeof line - (size_t)at, " %9s", loaded->devices.at[d].label);
-        had[d] = loaded->devices.at[d].facts.memory_available;
-    }
-    log_text("%s\n", line);
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
-        const struct loaded_model *m = &loaded->models[i];
-        if (!m->plan)
-            continue;
-        uint64_t bytes[DEVICES_MAX] = {0};
-        char name[64];
-        safe_put(name, sizeof name, text_of(m->spec.id));
-        size_t used = strlen(name);
-        if (m->spec.settings.data_parallel_size > 1)
-            snprintf(name + (used < 20 ? used : 20), sizeof name - 20, " copy %u", m->copy);
-        for (uint32_t d = 0; d < loaded->devices.count; d++) {
-            bytes[d] = bytes_on(m, &loaded->devices.at[d]);
-            bytes[d] += bytes[d] > 0 ? m->kv_bytes / gpu_count(m) : 0;
-            planned[d] += bytes[d];
-        }
-        table_row(loaded, name, bytes);
-    }
-    table_row(loaded, "planned", planned);
-    table_row(loaded, "free", had);
-}
-
-static void size_write(char *out, size_t out_bytes, uint64_t bytes)
-{
-    bool large = bytes >= 1u << 30;
-    double size = (double)bytes / (large ? 0x1p30 : 0x1p20);
-    snprintf(out, out_bytes, "%.*f %s", large ? 2 : size < 10 ? 1 : 0, size, large ? "GiB" : "MiB");
-}
-
-// Prints the memory plan of each device. complete: true if with all entries of the plan, false if
-// only the device and the sum. more: line printed after the entries of the first device, or NULL.
-static void plans_print(const struct loaded *loaded, const char *more, bool complete)
-{
-    if (log_level_get() < LOG_INFO)
-        return;
-    bool several = loaded->devices.count > 1;
-    if (several)
-        table_print(loaded);
-    for (uint32_t d = 0; d < loaded->devices.count; d++) {
-        const struct loaded_device *device = &loaded->devices.at[d];
-        uint64_t planned = device_planned(loaded, device), kv = 0;
-        log_text("device: %s%s%s%s\n", several ? device->label : "", several ? ", " : "",
-                 device->facts.name, device->facts.exact ? ", exact" : "");
-        for (uint32_t i = 0; i < loaded->model_count; i++) {
-            const struct loaded_model *m = &loaded->models[i];
-            if (m->device == device && complete)
-                plan_log(m);
-            kv += bytes_on(m, device) > 0 ? m->kv_bytes / gpu_count(m) : 0;
-        }
-        planned += kv;
-        if (more && complete && d == 0)
-            log_text("%s\n", more);
-        char all[24], available[24], kept[24], part[96] = "";
-        size_write(all, sizeof all, planned);
-        size_write(available, sizeof available, device->facts.memory_available);
-        size_write(kept, sizeof kept, kv);
-        if (kv > 0)
-            snprintf(part, sizeof part, ", %s of it for keys and values (--kv-cache-memory)", kept);
-        log_text("planned: %s of %s%s%s\n", all, available, part,
-                 complete ? "" : " (-v: the complete plan)");
-    }
-}
-
-static bool has_earlier_copy(const struct loaded_model *m, const struct loaded_device *device)
-{
-    for (uint32_t back = 1; back <= m->copy; back++)
-        if (m[-(ptrdiff_t)back].device == device)
-            return true;
-    return false;
-}
-
-// Returns the device with most memory left among those that the copy may use. Copies of one model
-// are on different devices, unless it has only one choice.
-static struct loaded_device *device_choose(const struct loaded *loaded,
-                                           const struct loaded_model *m)
-{
-    struct loaded_device *best = NULL;
-    uint64_t most = 0;
-    if (gpu_count(m) > 1)
-        return m->choices[0];
-    for (uint32_t i = 0; i < m->choice_count; i++) {
-        struct loaded_device *device = m->choices[i];
-        uint64_t planned = device_planned(loaded, device), free = device->facts.memory_available;
-        uint64_t left = free > planned ? free - planned : 0;
-        if (m->choice_count > 1 && has_earlier_copy(m, device))
-            continue;
-        if (!best || left > most) {
-            best = device;
-            most = left;
-        }
-    }
-    check(best, "no device is left for copy %u", m->copy);
-    return best;
-}
-
 static void label_make(struct loaded_model *m)
 {
     int at = snprintf(m->label, sizeof m->label, "%s", m->device->label);
@@ -769,30 +441,22 @@ void loaded_model_close(struct loaded_model *first)
         copy_close(&first[i]);
 }
 
-uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *device)
-{
-    uint64_t bytes = 0;
-    for (uint32_t r = 0; m->plan && r < gpu_count(m); r++) {
-        const struct loaded_device *own = gpu_count(m) == 1 ? m->device : m->choices[r];
-        if (own->kind == device->kind && own->index == device->index)
-            bytes += bytes_on(m, own) + m->kv_bytes / gpu_count(m);
-    }
-    return bytes;
-}
-
-void loaded_discard(struct loaded *loaded)
+static void models_close(struct loaded *loaded)
 {
     sources_close(loaded);
     for (uint32_t i = loaded->model_count; i-- > 0;)
         copy_close(&loaded->models[i]);
+}
+
+void loaded_discard(struct loaded *loaded)
+{
+    models_close(loaded);
     arena_destroy(loaded->arena);
 }
 
 void loaded_close(struct loaded *loaded)
 {
-    sources_close(loaded);
-    for (uint32_t i = loaded->model_count; i-- > 0;)
-        copy_close(&loaded->models[i]);
+    models_close(loaded);
     for (uint32_t size = 2; size <= RANKS_MAX; size++)
         for (uint32_t r = 0; r < loaded->ranks[size].count; r++)
             device_cpu()->close(loaded->ranks[size].devices[r]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From options to running models: devices, tokenizers, memory plans, weights, engines. Used by all
-// commands that run a model. Main thread.
+// commands that run a model. Main thread, or the thread that loads models while a server runs.
 #pragma once
 
 #include "cli/devices.h"
@@ -84,12 +84,6 @@ static inline struct loaded_model *model_first(struct loaded_model *m)
     return m - m->copy;
 }
 
-// Returns the number of GPUs that the model is split over; 1 on a CPU, where all ranks use one
-// device.
-uint32_t gpu_count(const struct loaded_model *model);
-// Returns true if the model, or a rank of it, is on the device. Call after models_plan.
-bool is_on(const struct loaded_model *model, const struct loaded_device *device);
-
 // Loads the weights, showing progress on stderr, and opens the engines.
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 
@@ -99,21 +93,10 @@ void sources_close(struct loaded *loaded);
 // Closes models, ranks and devices and frees the arena. The engines' threads must have ended.
 void loaded_close(struct loaded *loaded);
 
-// For models that are loaded and unloaded at run time. Closes all copies of one model, whose
-// engines have ended; the arena keeps its texts.
+// For models that are loaded and unloaded at run time. loaded_model_close closes all copies of one
+// model, whose engines have ended; the arena keeps its texts. loaded_close and loaded_discard pass
+// over models that are closed already.
 void loaded_model_close(struct loaded_model *first);
 // Closes the models and frees the arena, in which `loaded` itself may be. Leaves the devices open,
 // because another struct owns them.
 void loaded_discard(struct loaded *loaded);
-// Returns the bytes that the plan of the model needs on the device, compared by kind and number.
-uint64_t memory_on(const struct loaded_model *m, const struct loaded_device *device);
-
-// Returns the memory that the plan of the model needs on its device; the last entry is the KV
-// blocks, if it has any.
-struct device_need memory_planned(const struct loaded_model *model);
-
-// Returns the names of the formats of the weights if they are held as codes, else that of their
-// dtype; owned by the facts.
-const char *facts_held(const struct model_facts *facts);
-// Prints the plan of one model as text, for `weft inspect` and the log.
-void plan_print(FILE *out, const struct loaded_model *model);

@@ -2,6 +2,7 @@
 // See load_watch.h. The thread runs while one model is loaded.
 #include "cli/load_watch.h"
 
+#include "cli/load_memory.h"
 #include "cli/signals.h"
 #include "base/futex.h"
 #include "base/patience.h"

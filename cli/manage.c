@@ -6,11 +6,11 @@
 // is loaded here has an arena and a record of the devices of its own, so that all of it is freed.
 #include "cli/manage.h"
 
+#include "cli/load_memory.h"
 #include "cli/serve_config.h"
 #include "http/manage.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/utf8.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -36,16 +36,29 @@ static void reply_text(struct manage_job *job, enum http_error error, struct tex
     job->message = json_buffer_text(&job->reply);
 }
 
+static enum http_error error_of(enum status status)
+{
+    switch (status) {
+    case STATUS_INVALID:
+    case STATUS_TOO_LARGE:
+        return HTTP_INVALID_VALUE;
+    case STATUS_UNSUPPORTED:
+        return HTTP_UNSUPPORTED_VALUE;
+    case STATUS_NOT_FOUND:
+        return HTTP_MODEL_NOT_FOUND;
+    case STATUS_NO_SPACE:
+    case STATUS_NO_MEMORY:
+        return HTTP_NO_ROOM;
+    case STATUS_REFUSED:
+        return HTTP_UNAVAILABLE;
+    default:
+        return HTTP_INTERNAL;
+    }
+}
+
 static void job_fail(struct manage_job *job, const struct error *err)
 {
-    static const enum http_error errors[STATUS_COUNT] = {
-        [STATUS_INVALID] = HTTP_INVALID_VALUE,     [STATUS_UNSUPPORTED] = HTTP_UNSUPPORTED_VALUE,
-        [STATUS_NOT_FOUND] = HTTP_MODEL_NOT_FOUND, [STATUS_TOO_LARGE] = HTTP_INVALID_VALUE,
-        [STATUS_NO_SPACE] = HTTP_NO_ROOM,          [STATUS_NO_MEMORY] = HTTP_NO_ROOM,
-        [STATUS_REFUSED] = HTTP_UNAVAILABLE,
-    };
-    enum http_error error = errors[err->status];
-    reply_text(job, error == HTTP_MISSING_KEY ? HTTP_INTERNAL : error, text_of(err->text));
+    reply_text(job, error_of(err->status), text_of(err->text));
 }
 
 // Appends the entries of the plan of a model that does not fit to the sentence.
@@ -89,15 +102,11 @@ static enum status spec_read(const struct manager *m, struct manage_job *job,
                              struct model_spec *spec, struct arena *arena, struct error *err)
 {
     enum status status = config_model_read(spec, job->body, m->args.model, arena, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < spec->names.count; i++) {
-        struct text name = text_of(spec->names.at[i]);
-        if (utf8_valid_prefix(name) != name.bytes)
-            return error_set(err, STATUS_INVALID, "the name of a model must be UTF-8");
+    for (uint32_t i = 0; status == STATUS_OK && i < spec->names.count; i++)
         if (served_models_find(m->args.models, spec->names.at[i]))
             return error_set(err, STATUS_INVALID,
                              "a model named '%s' is served: unload it, or give another 'name'",
                              spec->names.at[i]);
-    }
     if (status == STATUS_OK && spec->settings.tensor_parallel_size > 1)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a model that is split over ranks can only be loaded at startup");
@@ -123,13 +132,6 @@ static enum status model_load(const struct manager *m, struct loaded *fresh,
     return status;
 }
 
-static void loaded_free(struct loaded *fresh)
-{
-    if (fresh->model_count > 0)
-        loaded_model_close(fresh->models);
-    loaded_discard(fresh);
-}
-
 static void load_run(const struct manager *m, struct manage_job *job)
 {
     struct served_models *all = m->args.models;
@@ -148,7 +150,7 @@ static void load_run(const struct manager *m, struct manage_job *job)
         job_fail(job, &err);
         if (status == STATUS_NO_MEMORY)
             plan_add(job, fresh);
-        loaded_free(fresh);
+        loaded_discard(fresh);
         return;
     }
     sources_close(fresh);

@@ -5,6 +5,7 @@
 // row, because all logits are needed; the slots of the rows share one sequence of KV blocks. Main
 // thread.
 #include "cli/command.h"
+#include "cli/load_print.h"
 
 #include "base/clock.h"
 #include "base/file.h"

@@ -4,6 +4,7 @@
 #include "cli/hub/cache.h"
 #include "cli/hub/hub.h"
 #include "cli/hub/remove.h"
+#include "cli/load_memory.h"
 #include "base/log.h"
 
 #include <dirent.h>

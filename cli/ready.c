@@ -2,6 +2,7 @@
 // Prints the start screen; see ready.h. Main thread.
 #include "cli/ready.h"
 
+#include "cli/load_print.h"
 #include "base/json.h"
 #include "base/safe.h"
 

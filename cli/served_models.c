@@ -5,6 +5,7 @@
 #include "cli/served_models.h"
 
 #include "cli/fingerprint.h"
+#include "cli/load_memory.h"
 #include "http/api/grammars.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -179,12 +180,13 @@ void served_models_serve(struct served_models *all)
 
 enum status served_models_open(struct served_models *all, struct error *err)
 {
-    struct port *ports[64];
+    struct port **ports = heap_alloc_zeroed(all->http_threads, sizeof *ports);
     struct served_entry *entry = all->entries[all->count - 1];
     for (uint32_t c = 0; c < entry->model.copy_count; c++) {
         ports_make(all, &entry->first[c], ports);
         server_slot_open(all->server, entry->first[c].slot, ports);
     }
+    heap_free(ports);
     enum status status = engines_start(&all->engines, entry->first, err);
     if (status != STATUS_OK)
         return status;
@@ -227,9 +229,10 @@ enum status served_models_close(struct served_models *all, struct served_entry *
                          "the model '%s' is not served any more, but its memory cannot be freed: "
                          "its device failed, or the server ends",
                          entry->first->spec.id);
-    loaded_model_close(entry->first);
     if (entry->own)
         loaded_discard(entry->loaded);
+    else
+        loaded_model_close(entry->first);
     heap_free(entry);
     lists_clean(all);
     return STATUS_OK;
@@ -249,10 +252,8 @@ struct served_entry *served_models_find(const struct served_models *all, const c
 void served_models_end(struct served_models *all)
 {
     for (uint32_t i = 0; i < all->count; i++) {
-        if (all->entries[i]->own) {
-            loaded_model_close(all->entries[i]->first);
+        if (all->entries[i]->own)
             loaded_discard(all->entries[i]->loaded);
-        }
         heap_free(all->entries[i]);
     }
     for (struct served_list *list = all->lists, *older; list; list = older) {
