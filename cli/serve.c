@@ -336,37 +336,34 @@ static enum status arguments_check(const struct serve_settings *settings, struct
     return status == STATUS_OK ? keys_options_check(settings, err) : status;
 }
 
-// Reads the command line into the settings. models_min: number of models that it must name.
-static int line_read(struct serving *s, struct serve_arguments *a, struct command_parse *parse,
-                     uint32_t models_min, struct texts *positional)
+static void settings_init(struct serving *s, struct serve_arguments *a)
 {
     serve_settings_init(&s->settings);
     device_settings_init(&a->device);
     model_settings_init(&a->model);
-    parse->positional_min = models_min;
-    return command_parse(parse, s->loaded.arena, positional);
 }
 
-// Reads the file of --config, then the command line again, which has precedence. The first pass
-// found the file. Returns -1, else the exit code after printing an error.
+// Reads the command line. If it has --config, reads that file and then the command line again,
+// which has precedence; else the command line must name a model. Returns -1, else the exit code
+// after printing an error.
 static int arguments_read(struct serving *s, struct serve_arguments *a, struct command_parse *parse)
 {
     struct texts positional;
     struct error err;
     json_t *config = NULL;
     const json_t *models = NULL;
-    int code = line_read(s, a, parse, 0, &positional);
+    settings_init(s, a);
+    int code = command_parse(parse, s->loaded.arena, &positional);
     const char *file = s->settings.config;
     enum status status = STATUS_OK;
+    settings_init(s, a);
+    parse->positional_min = file ? 0 : 1;
     if (code < 0 && file)
         status = json_file_parse(&config, file, CONFIG_BYTES_MAX, &err);
-    if (code < 0)
-        code = line_read(s, a, parse, file ? 0 : 1, &positional);
+    else if (code < 0)
+        code = command_parse(parse, s->loaded.arena, &positional);
     if (code < 0 && status == STATUS_OK && config) {
         const struct config_tables tables = {parse->tables, parse->fields, parse->table_count};
-        serve_settings_init(&s->settings);
-        device_settings_init(&a->device);
-        model_settings_init(&a->model);
         status = config_read(&tables, config, &models, s->loaded.arena, &err);
         if (status != STATUS_OK)
             error_prefix(&err, "%s", file);
@@ -402,7 +399,7 @@ int command_serve(const struct command *self, int argc, char **argv)
     void *const fields[] = {&s.settings, &a->device, &a->model};
     static const char *const titles[] = {
         "Server:", "Device:", "Model (for all, or for one after its name or path):"};
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX, NULL};
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 0, MODELS_MAX, NULL};
     int code = arguments_read(&s, a, &parse);
     if (code >= 0) {
         arena_destroy(s.loaded.arena);
