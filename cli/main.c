@@ -11,20 +11,17 @@
 static const struct command commands[] = {
     {"serve", "[NAME=]MODEL[,option=value]... [options]",
      "Serves models over HTTP: chat, messages, embeddings and rerank.",
-     "MODEL is, here and in all commands, the name of a model of the Hugging Face hub, or the "
-     "path\n"
-     "of a folder or a GGUF file. A name is ORG/NAME, or ORG/NAME:QUANT for a GGUF file, either "
-     "with\n"
-     "@REVISION; it is downloaded if it is not in the cache. Options of one model follow it,\n"
-     "separated by commas (a comma in a path is written '\\,'); the same options with -- apply to\n"
-     "all models.",
+     "MODEL is, here and in all commands, the name of a model of the Hugging Face hub, or\n"
+     "the path of a folder or a GGUF file. A name is ORG/NAME, or ORG/NAME:QUANT for a GGUF\n"
+     "file, either with @REVISION; it is downloaded if it is not in the cache. Options of one\n"
+     "model follow it, separated by commas (a comma in a path is written '\\,'); the same\n"
+     "options with -- apply to all models.",
      "at most 64 models are served", command_serve},
     {"chat", "[MODEL] [--url URL] [options]", "Chats in the terminal.",
-     "A line that begins with / is a command: /help lists them. Ctrl-C stops an answer, Ctrl-D "
-     "ends.\n"
-     "With --url a server answers, and MODEL is the name of one of its models. Lines of a pipe "
-     "are\n"
-     "answered one after the other: answers go to stdout, reasoning to stderr.",
+     "A line that begins with / is a command: /help lists them. Ctrl-C stops an answer,\n"
+     "Ctrl-D ends. With --url a server answers, and MODEL is the name of one of its models.\n"
+     "Lines of a pipe are answered one after the other: answers go to stdout, reasoning to\n"
+     "stderr.",
      "one model chats, and messages are typed", command_chat},
     {"generate", "MODEL --prompt TEXT [options]", "Continues one prompt.", "",
      "the prompt is given with --prompt TEXT", command_generate},
