@@ -11,12 +11,6 @@
 
 enum { ENTRIES_MAX = 4096 }; // most entries of a folder that are examined
 
-static bool ends_with(const char *name, const char *tail)
-{
-    size_t bytes = strlen(name), tail_bytes = strlen(tail);
-    return bytes >= tail_bytes && strcmp(name + bytes - tail_bytes, tail) == 0;
-}
-
 static bool is_there(const char *folder, const char *name)
 {
     char path[FOLDER_BYTES_MAX + 64];
@@ -27,7 +21,7 @@ static bool is_there(const char *folder, const char *name)
 
 static enum status path_absent(const char *path, int reason, struct error *err)
 {
-    bool file = ends_with(path, ".gguf");
+    bool file = text_ends(text_of(path), ".gguf");
     if (reason != ENOENT)
         return error_set(err, STATUS_NOT_FOUND, "the model %s %s cannot be opened: %s",
                          file ? "file" : "folder", path, strerror(reason));
@@ -44,12 +38,12 @@ static enum status file_is_no_model(const char *path, struct error *err)
 {
     const char *slash = strrchr(path, '/');
     int folder = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
-    if (ends_with(path, ".gguf"))
+    if (text_ends(text_of(path), ".gguf"))
         return error_set(err, STATUS_NOT_FOUND,
                          "%s does not begin as a GGUF file: it is cut or something else that was "
                          "downloaded in its place, download it again",
                          path);
-    if (ends_with(path, ".safetensors") || ends_with(path, "config.json"))
+    if (text_ends(text_of(path), ".safetensors") || text_ends(text_of(path), "config.json"))
         return error_set(err, STATUS_NOT_FOUND,
                          "%s is a file, not a model folder: give the folder that holds it, %.*s",
                          path, folder, !slash ? "." : path);
@@ -109,7 +103,7 @@ static bool is_model(const char *folder, const char *name)
 static bool is_gguf(const char *folder, const char *name)
 {
     (void)folder;
-    return ends_with(name, ".gguf");
+    return text_ends(text_of(name), ".gguf");
 }
 
 // Returns true for weight files that can run code when they are read, or that belong to other
@@ -120,9 +114,9 @@ static bool is_other_weight(const char *folder, const char *name)
                                         "tf_model.h5",       "flax_model.msgpack", ".onnx"};
     (void)folder;
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++)
-        if (ends_with(name, tails[i]))
+        if (text_ends(text_of(name), tails[i]))
             return true;
-    return strncmp(name, "pytorch_model-", 14) == 0;
+    return text_begins(text_of(name), "pytorch_model-");
 }
 
 enum status folder_lacks(const char *path, const char *lacks, struct error *err)

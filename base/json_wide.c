@@ -5,6 +5,7 @@
 #include "base/json_wide.h"
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <float.h>
 #include <math.h>
@@ -129,9 +130,8 @@ static void marks_restore(json_t *value, const char stand_in[CHARACTER_BYTES], s
 
 void json_wide_restore(json_t **value, uint32_t stand_in, struct text from)
 {
-    const char bytes[CHARACTER_BYTES] = {(char)(0xE0 | stand_in >> 12),
-                                         (char)(0x80 | (stand_in >> 6 & 0x3F)),
-                                         (char)(0x80 | (stand_in & 0x3F))};
+    char bytes[4];
+    utf8_write(stand_in, bytes);
     json_t *made = mark_read(*value, bytes, from);
     if (!made) {
         marks_restore(*value, bytes, from);

@@ -34,6 +34,18 @@ static inline bool text_equal(struct text a, struct text b)
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.at, b.at, a.bytes) == 0);
 }
 
+static inline bool text_begins(struct text text, const char *begin)
+{
+    size_t bytes = strlen(begin);
+    return text.bytes >= bytes && memcmp(text.at, begin, bytes) == 0;
+}
+
+static inline bool text_ends(struct text text, const char *end)
+{
+    size_t bytes = strlen(end);
+    return text.bytes >= bytes && memcmp(text.at + text.bytes - bytes, end, bytes) == 0;
+}
+
 // Compares bytes; returns -1, 0 or 1. A prefix is less than the longer text.
 static inline int text_order(struct text a, struct text b)
 {

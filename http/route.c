@@ -181,7 +181,7 @@ enum shape path_shape(struct text path)
     static const char *const prefixes[] = {"/v1/messages", "/v1/v1/messages", "/messages"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t bytes = strlen(prefixes[i]);
-        if (path.bytes >= bytes && memcmp(path.at, prefixes[i], bytes) == 0 &&
+        if (text_begins(path, prefixes[i]) &&
             (path.bytes == bytes || path.at[bytes] == '/' || path.at[bytes] == '?'))
             return SHAPE_MESSAGES;
     }

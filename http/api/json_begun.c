@@ -62,11 +62,9 @@ static bool begun_byte(struct begun *w, char c)
 static bool word_ends(struct text before)
 {
     static const char *const words[] = {"true", "false", "null"};
-    for (size_t i = 0; i < 3; i++) {
-        size_t bytes = strlen(words[i]);
-        if (before.bytes >= bytes && memcmp(before.at + before.bytes - bytes, words[i], bytes) == 0)
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (text_ends(before, words[i]))
             return true;
-    }
     return false;
 }
 

@@ -131,12 +131,6 @@ static void result_read(struct message *t, const json_t *block, const char *path
     json_buffer_free(&content);
 }
 
-static bool text_ends(struct text t, const char *ending)
-{
-    size_t bytes = strlen(ending);
-    return t.bytes > bytes && memcmp(t.at + t.bytes - bytes, ending, bytes) == 0;
-}
-
 // Returns true if only Anthropic's servers write blocks of this type: calls of tools that they run
 // and their results.
 static bool type_is_hosted(struct text type)

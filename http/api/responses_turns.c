@@ -43,12 +43,6 @@ static const struct part_kind output_parts[] = {{"output_text", "text"},
 static const struct part_kind reasoning_parts[] = {{"reasoning_text", "text"}, {NULL, NULL}};
 static const struct part_kind summary_parts[] = {{"summary_text", "text"}, {NULL, NULL}};
 
-static bool text_ends(struct text t, const char *ending)
-{
-    size_t bytes = strlen(ending);
-    return t.bytes >= bytes && memcmp(t.at + t.bytes - bytes, ending, bytes) == 0;
-}
-
 // Adds a call to the message. The input of a custom tool is a member of its arguments.
 static void call_add(struct item_reader *t, json_t *message, const json_t *item)
 {

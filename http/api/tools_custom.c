@@ -119,7 +119,7 @@ bool tools_type_is_hosted(struct text type)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t bytes = strlen(names[i]);
         // also with a version: web_search_20250305, computer-preview, mcp_list_tools
-        if (type.bytes >= bytes && memcmp(type.at, names[i], bytes) == 0 &&
+        if (text_begins(type, names[i]) &&
             (type.bytes == bytes || type.at[bytes] == '_' || type.at[bytes] == '-'))
             return true;
     }
