@@ -15,7 +15,8 @@ void exchange_decide(struct exchange *x, const struct served_model *model)
 {
     if (x->engine.decided)
         return;
-    // in this order, seq_cst: who finds no undecided exchange then sees those that chose the model
+    // in this order, seq_cst: a thread that reads 0 undecided exchanges then counts all that chose
+    // the model
     if (model && model->use)
         atomic_fetch_add(&model->use->exchanges, 1);
     if (x->info.served && x->info.served->use)

@@ -148,18 +148,13 @@ static enum accepted accept_one(struct http_thread *thread)
     return ACCEPT_ONE;
 }
 
-static void listener_resume(struct http_thread *thread)
+void loop_retry(struct http_thread *thread)
 {
     if (!thread->listener || !atomic_load(&thread->listener_paused) ||
         atomic_load(&thread->server->connections) >= atomic_load(&thread->server->connections_most))
         return;
     atomic_store(&thread->listener_paused, false);
     h2o_socket_read_start(thread->listener, loop_accept);
-}
-
-void loop_retry(struct http_thread *thread)
-{
-    listener_resume(thread);
 }
 
 // Logs that no descriptor is free, unless it was so within the last minute.
@@ -185,7 +180,7 @@ void loop_accept(h2o_socket_t *listener, const char *err)
         if (!connection_count_acquire(server, atomic_load(&server->connections_most))) {
             h2o_socket_read_stop(listener);
             atomic_store(&thread->listener_paused, true);
-            listener_resume(thread); // a connection may have closed meanwhile
+            loop_retry(thread); // a connection may have closed meanwhile
             return;
         }
         enum accepted accepted = accept_one(thread);
@@ -308,7 +303,7 @@ static void on_control(h2o_socket_t *socket, const char *err)
     waker_clear(thread->control);
     offload_handle_finished(thread);
     manage_handle_done(thread);
-    listener_resume(thread);
+    loop_retry(thread);
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
         drain_begin(thread);

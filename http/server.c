@@ -325,8 +325,7 @@ int server_drain(struct server *server)
 
 void server_memory_return(struct server *server)
 {
-    // a parsed body takes up to 100 times its bytes: what is left before the next call is below 32
-    // MiB
+    // a parsed body takes up to 100 times its bytes: below 32 MiB are left before the next call
     enum { LEAST_BYTES = 256 * 1024 };
     static const uint64_t every_ns = 5000000000;
     uint64_t ended = 0, now = clock_ns();

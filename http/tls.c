@@ -105,7 +105,7 @@ static enum status cipher_check(SSL_CTX *ssl, struct text element, struct error 
             return STATUS_OK;
     }
     int shown = element.bytes < 64 ? (int)element.bytes : 64;
-    bool newer = element.bytes > 4 && memcmp(element.at, "TLS_", 4) == 0;
+    bool newer = text_begins(element, "TLS_");
     return error_set(err, STATUS_INVALID, "--ssl-ciphers: '%.*s' is no cipher suite of TLS 1.2%s",
                      shown, element.at,
                      newer ? " in OpenSSL's names; remove it: those of TLS 1.3 are always on"
@@ -113,12 +113,11 @@ static enum status cipher_check(SSL_CTX *ssl, struct text element, struct error 
                              "ECDHE-RSA-AES128-GCM-SHA256");
 }
 
-// OpenSSL itself ignores unknown names as long as the list has a known one.
-enum status server_ciphers_check(const char *list, struct error *err)
+// Checks the list and sets it. OpenSSL itself ignores unknown names as long as the list has a known
+// one.
+static enum status ciphers_set(SSL_CTX *ssl, const char *list, struct error *err)
 {
     static const char separators[] = ":, ;";
-    SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
-    check(ssl, "no TLS context");
     enum status status = STATUS_OK;
     for (const char *at = list; *at != '\0' && status == STATUS_OK;) {
         size_t bytes = strcspn(at, separators);
@@ -130,6 +129,14 @@ enum status server_ciphers_check(const char *list, struct error *err)
                            "--ssl-ciphers: '%s' leaves no cipher suite for TLS 1.2: name at least "
                            "one, for example ECDHE-RSA-AES128-GCM-SHA256",
                            list);
+    return status;
+}
+
+enum status server_ciphers_check(const char *list, struct error *err)
+{
+    SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
+    check(ssl, "no TLS context");
+    enum status status = ciphers_set(ssl, list, err);
     SSL_CTX_free(ssl);
     return status;
 }
@@ -147,9 +154,7 @@ enum status tls_open(SSL_CTX **out, const struct server_options *options, bool h
     check(ssl, "no TLS context");
     SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
     const char *ciphers = options->ssl_ciphers ? options->ssl_ciphers : ciphers_default;
-    enum status status = server_ciphers_check(ciphers, err);
-    if (status == STATUS_OK && !ciphers_use(ssl, ciphers))
-        status = error_set(err, STATUS_INVALID, "--ssl-ciphers: '%s' cannot be used", ciphers);
+    enum status status = ciphers_set(ssl, ciphers, err);
     if (status == STATUS_OK)
         status = file_use(ssl, "--ssl-certfile", options->ssl_certfile, chain_use, err);
     if (status == STATUS_OK)

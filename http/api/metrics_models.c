@@ -143,13 +143,18 @@ static void histogram_lines(struct metrics *m, const char *name, uint32_t copy,
     json_put_format(m->out, "%llu\n", (unsigned long long)total);
 }
 
+// Returns the counters of a copy on an h2o thread.
+static struct model_counters *counters_at(const struct metrics *m, uint32_t copy, uint32_t thread)
+{
+    return &m->threads[thread]->copies[m->view.served->copies[copy].slot];
+}
+
 static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t copy,
                                            enum histogram_id id)
 {
     struct histogram_sums sums = {0};
     for (uint32_t t = 0; t < m->view.thread_count; t++) {
-        const struct histogram *h =
-            &m->threads[t]->copies[m->view.served->copies[copy].slot].histograms[id];
+        const struct histogram *h = &counters_at(m, copy, t)->histograms[id];
         for (uint32_t b = 0; b <= HISTOGRAM_BUCKETS_MAX; b++)
             sums.bucket[b] += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
         sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
@@ -200,9 +205,8 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t copy, enum counte
 {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < m->view.thread_count; t++)
-        sum += atomic_load_explicit(
-            &m->threads[t]->copies[m->view.served->copies[copy].slot].finished[finish],
-            memory_order_relaxed);
+        sum +=
+            atomic_load_explicit(&counters_at(m, copy, t)->finished[finish], memory_order_relaxed);
     return sum;
 }
 
@@ -225,10 +229,9 @@ static void finished_put(struct metrics *m, const char *name, int finishes, mode
 static void requests_finished_row(struct metrics *m, uint32_t copy, uint32_t row, int finish)
 {
     char labels[160];
-    uint32_t slot = m->view.served->copies[copy].slot;
     uint64_t sum = 0;
     for (uint32_t t = 0; t < m->view.thread_count; t++)
-        sum += atomic_load_explicit(&m->threads[t]->copies[slot].requests_finished[row][finish],
+        sum += atomic_load_explicit(&counters_at(m, copy, t)->requests_finished[row][finish],
                                     memory_order_relaxed);
     if (sum == 0)
         return;
@@ -254,9 +257,8 @@ static void refused_put(struct metrics *m)
     for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
         uint64_t sum = 0;
         for (uint32_t t = 0; t < m->view.thread_count; t++)
-            sum += atomic_load_explicit(
-                &m->threads[t]->copies[m->view.served->copies[copy].slot].refused_busy,
-                memory_order_relaxed);
+            sum +=
+                atomic_load_explicit(&counters_at(m, copy, t)->refused_busy, memory_order_relaxed);
         metric_model_labels(m, "requests_refused_total", copy, "");
         json_put_format(m->out, "%llu\n", (unsigned long long)sum);
     }

@@ -80,9 +80,8 @@ void structured_set(struct generation *g, const struct grammar_source *source, c
         .source = own, .hash = grammars_hash(&own), .path = path, .found = GRAMMARS_UNKNOWN};
 }
 
-// Copies the source, because the body is freed before the grammar is compiled.
-static void source_set(struct generation *g, enum grammar_kind kind, struct text source,
-                       const char *path)
+// Copies the source's text, because the body is freed before the grammar is compiled.
+static void source_set(struct generation *g, struct grammar_source source, const char *path)
 {
     struct fields *f = &g->call.fields;
     struct structured *s = &g->structured;
@@ -92,19 +91,25 @@ static void source_set(struct generation *g, enum grammar_kind kind, struct text
         fields_fail(f, HTTP_INVALID_VALUE, path, "cannot be combined with '%s'", s->path);
         return;
     }
-    if (source.bytes > STRUCTURED_BYTES_MAX) {
+    if (source.text.bytes > STRUCTURED_BYTES_MAX) {
         fields_fail(f, HTTP_INVALID_VALUE, path, "must have at most %d bytes, got %zu",
-                    STRUCTURED_BYTES_MAX, source.bytes);
+                    STRUCTURED_BYTES_MAX, source.text.bytes);
         return;
     }
-    if (!fields_spend(f, source.bytes))
+    if (!fields_spend(f, source.text.bytes))
         return;
-    struct text copy = arena_copy(f->arena, source);
+    source.text = arena_copy(f->arena, source.text);
     const char *kept = arena_copy(f->arena, text_of(path)).at;
-    if (!copy.at || !kept)
+    if (!source.text.at || !kept)
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
     else
-        structured_set(g, &(struct grammar_source){.kind = kind, .text = copy}, kept);
+        structured_set(g, &source, kept);
+}
+
+// Sets the grammar of any JSON object.
+static void json_set(struct generation *g, const char *path)
+{
+    source_set(g, (struct grammar_source){.kind = GRAMMAR_KIND_JSON, .text = text_of("")}, path);
 }
 
 static void choices_check(struct fields *f, const json_t *choices, const char *path)
@@ -118,8 +123,9 @@ static void choices_check(struct fields *f, const json_t *choices, const char *p
                         "must be a string");
 }
 
-// Sets the source: a string as it is, another value as JSON text with its keys in their order.
-static void value_set(struct generation *g, enum grammar_kind kind, const json_t *value,
+// Sets the source, whose text is the value: a string unchanged, another value as JSON text with its
+// keys in their order.
+static void value_set(struct generation *g, struct grammar_source source, const json_t *value,
                       const char *path)
 {
     struct fields *f = &g->call.fields;
@@ -127,30 +133,31 @@ static void value_set(struct generation *g, enum grammar_kind kind, const json_t
     struct json_buffer text = {0};
     if (f->failed)
         return;
-    if (kind == GRAMMAR_KIND_CHOICE)
+    if (source.kind == GRAMMAR_KIND_CHOICE)
         choices_check(f, value, kept.at);
     if (json_is_string(value)) {
-        source_set(g, kind, json_text(value), kept.at);
+        source.text = json_text(value);
+        source_set(g, source, kept.at);
         return;
     }
-    if (json_put_value_within(&text, value, STRUCTURED_BYTES_MAX))
-        source_set(g, kind, json_buffer_text(&text), kept.at);
+    bool whole = json_put_value_within(&text, value, STRUCTURED_BYTES_MAX);
+    source.text = json_buffer_text(&text);
+    if (whole)
+        source_set(g, source, kept.at);
     else if (fields_spend(f, text.bytes))
         fields_fail(f, HTTP_INVALID_VALUE, kept.at, "must have at most %d bytes",
                     STRUCTURED_BYTES_MAX);
     json_buffer_free(&text);
 }
 
-// Sets a schema next to its `strict`, which closes its objects (SCHEMA_OTHERS_NONE).
+// Sets a schema. strict: the value next to it that closes its objects (SCHEMA_OTHERS_NONE), or
+// NULL.
 static void schema_set(struct generation *g, const json_t *schema, const json_t *strict,
                        const char *path)
 {
-    value_set(g, GRAMMAR_KIND_SCHEMA, schema, path);
-    if (g->call.fields.failed || !json_is_true(strict))
-        return;
-    struct grammar_source source = g->structured.source;
-    source.strict = true;
-    structured_set(g, &source, g->structured.path);
+    const struct grammar_source source = {.kind = GRAMMAR_KIND_SCHEMA,
+                                          .strict = json_is_true(strict)};
+    value_set(g, source, schema, path);
 }
 
 static void type_fail(struct fields *f, struct text type, const char *path, const char *types)
@@ -186,9 +193,9 @@ static void format_read(struct generation *g)
     else if (by_schema)
         schema_set(g, schema, json_member(outer, "strict"), "response_format.json_schema.schema");
     else if (own)
-        value_set(g, GRAMMAR_KIND_SCHEMA, own, "response_format.schema");
+        schema_set(g, own, NULL, "response_format.schema");
     else if (object)
-        source_set(g, GRAMMAR_KIND_JSON, text_of(""), "response_format");
+        json_set(g, "response_format");
 }
 
 static void named_read(struct generation *g, const json_t *object, const char *const names[4],
@@ -199,7 +206,8 @@ static void named_read(struct generation *g, const json_t *object, const char *c
     for (int i = 0; i < 4; i++) {
         const json_t *value = json_member(object, names[i]);
         if (value)
-            value_set(g, kinds[i], value, fields_path(&g->call.fields, "%s%s", before, names[i]));
+            value_set(g, (struct grammar_source){.kind = kinds[i]}, value,
+                      fields_path(&g->call.fields, "%s%s", before, names[i]));
     }
 }
 
@@ -213,7 +221,7 @@ void structured_read(struct generation *g)
     format_read(g);
     named_read(g, outputs, names, "structured_outputs.");
     if (json_is_true(json_member(outputs, "json_object")))
-        source_set(g, GRAMMAR_KIND_JSON, text_of(""), "structured_outputs.json_object");
+        json_set(g, "structured_outputs.json_object");
     named_read(g, f->root, guided, "");
 }
 
@@ -237,7 +245,7 @@ void structured_read_responses(struct generation *g)
     else if (by_schema)
         schema_set(g, schema, json_member(format, "strict"), "text.format.schema");
     else if (object)
-        source_set(g, GRAMMAR_KIND_JSON, text_of(""), "text.format");
+        json_set(g, "text.format");
 }
 
 static void output_read(struct generation *g, const json_t *format, const char *path)
@@ -254,7 +262,7 @@ static void output_read(struct generation *g, const json_t *format, const char *
     else if (!schema)
         fields_fail(f, HTTP_MISSING_FIELD, fields_path(f, "%s.schema", kept.at), "is required");
     else
-        value_set(g, GRAMMAR_KIND_SCHEMA, schema, fields_path(f, "%s.schema", kept.at));
+        schema_set(g, schema, NULL, fields_path(f, "%s.schema", kept.at));
 }
 
 void structured_read_messages(struct generation *g)

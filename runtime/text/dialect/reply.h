@@ -62,8 +62,8 @@ struct reply_args {
     // a mark must begin exactly as the dialect writes it
     bool has_text_grammar;
     bool must; // true: the grammar only allows calls and reasoning
-    // true: no grammar holds in calls, so forms of calls that the dialect does not write are read
-    // too
+    // true: no grammar holds in calls, so the reader also accepts forms of calls that the dialect
+    // does not write
     bool free_calls;
     bool keep_special; // true: emit the texts of special tokens that are not marks
     // array of {"function": {"name", "parameters"}}; must outlive the reply. NULL: any name is a
