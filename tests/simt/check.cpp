@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks memory accesses: the memory registry, the race detector and the lint. All device and
-// pinned memory has margins and is poisoned with 0xFF (NaN in every float format). Race detector
-// (if kernels are compiled with access hooks): for each two bytes of shared and global memory the
-// last write and last read are recorded; an access is a race unless a barrier, a warp_sync or a
-// release-acquire chain orders it after them, in any schedule. Kernels therefore write at least two
-// bytes at a time. Lint (an option of race mode): bank conflicts and sectors of the n-th access of
-// a warp at one instruction; ldmatrix is counted separately.
+// Checks memory accesses: reports, shared memory, the race detector and the access hooks. Race
+// detector (if kernels are compiled with access hooks): for each two bytes of shared and global
+// memory the last write and last read are recorded; an access is a race unless a barrier, a
+// warp_sync or a release-acquire chain orders it after them, in any schedule. Kernels therefore
+// write at least two bytes at a time. memory.cpp has the memory that may be accessed, lint.cpp
+// counts accesses.
 #include "emu.h"
+#include "poison.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -14,19 +14,9 @@
 #include <set>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#define POISON(at, bytes) ASAN_POISON_MEMORY_REGION(at, bytes)
-#define UNPOISON(at, bytes) ASAN_UNPOISON_MEMORY_REGION(at, bytes)
-#else
-#define POISON(at, bytes) ((void)(at), (void)(bytes))
-#define UNPOISON(at, bytes) ((void)(at), (void)(bytes))
-#endif
 
 namespace simt
 {
@@ -41,7 +31,7 @@ static const bool hooked = true; // true: kernels of this build call the access 
 static const bool hooked = false;
 #endif
 
-enum { MARGIN = 4096, GRAIN = 2 }; // pinned memory begins on a page boundary, as the driver's does
+enum { GRAIN = 2 }; // bytes of which accesses are recorded together
 
 // A recorded access. many: who else has read since the last write.
 struct seen_access {
@@ -53,8 +43,6 @@ struct cell {
     seen_access write, read;
 };
 
-std::vector<allocation> allocations;             // all allocations, sorted by address
-static std::map<std::string, simt_lint> lint_of; // counts by kernel
 static cell *shared_cells;
 static std::vector<uint8_t> shared_pending; // 1 for each byte for which a cp.async is pending
 
@@ -122,115 +110,6 @@ __attribute__((destructor)) static void report_left()
     _exit(70);
 }
 
-// --- allocations --------------------------------------------------------------------------------
-
-static allocation *allocation_of(const void *at)
-{
-    auto after = std::upper_bound(allocations.begin(), allocations.end(), (const char *)at,
-                                  [](const char *p, const allocation &a) { return p < a.at; });
-    if (after == allocations.begin())
-        return nullptr;
-    allocation *a = &*(after - 1);
-    return (const char *)at < a->at + a->bytes ? a : nullptr;
-}
-
-// Returns the bytes of an allocation with its margins, in complete pages.
-static size_t pages_of(size_t padded)
-{
-    return (padded + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN;
-}
-
-// Returns true if WEFT_SIMT_HIDE is set: device memory is then accessible only while queued work
-// runs, so a host that accesses it by its address crashes, as with a card.
-static bool hiding()
-{
-    static const bool on = getenv("WEFT_SIMT_HIDE") != nullptr;
-    return on;
-}
-
-void memory_shown(const allocation &a, bool shown)
-{
-    size_t pages = pages_of((a.bytes + 255) & ~(size_t)255);
-    size_t ends = std::min(pages, (size_t)(16 * MARGIN)); // of large allocations only the ends
-    for (size_t at : {(size_t)0, pages - ends})
-        if (hiding() && !a.pinned)
-            (void)mprotect(a.at - MARGIN + at, ends, shown ? PROT_READ | PROT_WRITE : PROT_NONE);
-}
-
-void memory_show(bool shown)
-{
-    for (auto &a : allocations)
-        memory_shown(a, shown);
-}
-
-void *memory_alloc(size_t bytes, bool pinned)
-{
-    size_t padded = (bytes + 255) & ~(size_t)255;
-    char *base = (char *)aligned_alloc(MARGIN, pages_of(padded));
-    if (base == nullptr)
-        return nullptr;
-    memset(base, 0xFF, padded + 2 * MARGIN);
-    POISON(base, MARGIN);
-    POISON(base + MARGIN + bytes, MARGIN + padded - bytes);
-    allocation a = {base + MARGIN, bytes, pinned, device_of_thread(), nullptr, 0};
-    a.shadow_bytes = (padded / GRAIN + 1) * sizeof(cell);
-    a.shadow = mmap(nullptr, a.shadow_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (a.shadow == MAP_FAILED)
-        a.shadow = nullptr;
-    allocations.insert(
-        std::upper_bound(allocations.begin(), allocations.end(), a,
-                         [](const allocation &x, const allocation &y) { return x.at < y.at; }),
-        a);
-    counts.device_bytes += pinned ? 0 : bytes;
-    counts.live++;
-    memory_shown(a, false);
-    return a.at;
-}
-
-bool memory_free(void *at, bool pinned)
-{
-    allocation *a = allocation_of(at);
-    if (a == nullptr || a->at != at || a->pinned != pinned) {
-        report("%s of a pointer that was not taken so", pinned ? "cudaFreeHost" : "cudaFree");
-        return false;
-    }
-    size_t padded = (a->bytes + 255) & ~(size_t)255;
-    memory_shown(*a, true);
-    UNPOISON(a->at - MARGIN, padded + 2 * MARGIN);
-    bool margin_hit = false;
-    for (size_t i = 0; i < MARGIN; i++)
-        margin_hit |= (uint8_t)a->at[-1 - (ptrdiff_t)i] != 0xFF;
-    for (size_t i = a->bytes; i < padded + MARGIN; i++)
-        margin_hit |= (uint8_t)a->at[i] != 0xFF;
-    if (margin_hit)
-        report("bytes beside an allocation of %zu were overwritten", a->bytes);
-    counts.device_bytes -= pinned ? 0 : a->bytes;
-    counts.live--;
-    if (a->shadow != nullptr)
-        munmap(a->shadow, a->shadow_bytes);
-    free(a->at - MARGIN);
-    allocations.erase(allocations.begin() + (a - allocations.data()));
-    return true;
-}
-
-const allocation *memory_of(const void *at, size_t bytes)
-{
-    allocation *a = allocation_of(at);
-    return a != nullptr && (const char *)at + bytes <= a->at + a->bytes ? a : nullptr;
-}
-
-bool memory_known(const void *at, size_t bytes)
-{
-    return memory_of(at, bytes) != nullptr;
-}
-
-bool memory_pinned(const void *at)
-{
-    allocation *a = allocation_of(at);
-    return a != nullptr && a->pinned;
-}
-
 // --- shared memory ------------------------------------------------------------------------------
 
 static size_t shared_used()
@@ -241,7 +120,7 @@ static size_t shared_used()
 void check_launch()
 {
     if (options.lint)
-        lint_of[launch_name].launches++;
+        lint_launch();
     if (shared_cells == nullptr) {
         shared_cells =
             (cell *)mmap(nullptr, (SHARED_MAX / GRAIN + 1) * sizeof(cell), PROT_READ | PROT_WRITE,
@@ -260,8 +139,6 @@ void check_block()
         block.objects.push_back({0, block.dynamic_bytes});
     block.static_bytes = 0;
 }
-
-static void lint_end();
 
 void check_block_end()
 {
@@ -415,6 +292,11 @@ static uint32_t sync_launch;
 
 // --- races --------------------------------------------------------------------------------------
 
+size_t race_shadow_bytes(size_t bytes)
+{
+    return (bytes / GRAIN + 1) * sizeof(cell);
+}
+
 static void remember(seen_access *a, bool atomic)
 {
     a->launch = launch_number;
@@ -476,96 +358,6 @@ static void race_check(cell *c, size_t cells, bool write, bool atomic, bool shar
     }
 }
 
-// --- lint ---------------------------------------------------------------------------------------
-
-struct request {
-    uint32_t lanes;
-    uint32_t bytes;
-    bool shared;
-    const char *at[LANES];
-};
-struct lint_key {
-    const void *pc;
-    uint32_t warp, nth;
-    bool operator<(const lint_key &o) const
-    {
-        return std::tie(pc, warp, nth) < std::tie(o.pc, o.warp, o.nth);
-    }
-};
-static std::map<lint_key, request> requests;
-static std::map<std::pair<const void *, uint32_t>, uint32_t> occurrences; // by (pc, thread)
-
-static void lint_request(const request &r)
-{
-    simt_lint &own = lint_of[launch_name];
-    if (!r.shared) {
-        std::set<uintptr_t> sectors;
-        uint32_t lanes = 0;
-        for (int i = 0; i < LANES; i++) {
-            if (!(r.lanes >> i & 1))
-                continue;
-            lanes++;
-            for (uint32_t b = 0; b < r.bytes; b += 4)
-                sectors.insert(((uintptr_t)r.at[i] + b) / 32);
-        }
-        own.global_requests++;
-        own.global_sectors += sectors.size();
-        counts.global_requests++;
-        counts.global_sectors += sectors.size();
-        counts.global_sectors_least += (lanes * r.bytes + 31) / 32;
-        return;
-    }
-    own.shared_requests++;
-    counts.shared_requests++;
-    uint32_t group = r.bytes >= 16 ? 8 : r.bytes == 8 ? 16 : 32;
-    for (uint32_t first = 0; first < LANES; first += group) {
-        std::set<uintptr_t> words[32];
-        for (uint32_t i = first; i < first + group; i++)
-            for (uint32_t b = 0; (r.lanes >> i & 1) && b < r.bytes; b += 4) {
-                uintptr_t word = ((uintptr_t)r.at[i] + b) / 4;
-                words[word % 32].insert(word);
-            }
-        size_t passes = 1;
-        for (auto &bank : words)
-            passes = std::max(passes, bank.size());
-        own.shared_conflicts += passes - 1;
-        counts.shared_conflicts += passes - 1;
-    }
-}
-
-// Records a lane's access; bytes 0: the lane makes no access.
-static void lint_note(const void *at, size_t bytes, bool shared, const void *pc)
-{
-    uint32_t nth = occurrences[{pc, current->thread}]++;
-    if (bytes == 0)
-        return;
-    lint_key key = {pc, current->w->index, nth};
-    request &r = requests[key];
-    r.bytes = (uint32_t)bytes;
-    r.shared = shared;
-    r.at[current->seen.lane] = (const char *)at;
-    r.lanes |= 1u << current->seen.lane;
-    if (r.lanes == 0xFFFFFFFFu) {
-        lint_request(r);
-        requests.erase(key);
-    }
-}
-
-void lint_copy(const async_copy &copy)
-{
-    const char *site = copy.file + 2 * copy.line;
-    lint_note(copy.from, copy.valid ? 16 : 0, false, site);
-    lint_note(copy.to, 16, true, site + 1);
-}
-
-static void lint_end()
-{
-    for (auto &entry : requests)
-        lint_request(entry.second);
-    requests.clear();
-    occurrences.clear();
-}
-
 // --- one access ---------------------------------------------------------------------------------
 
 static bool in_image(const void *at)
@@ -609,7 +401,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
         }
     } else if ((size_t)(p - stacks) < stacks_bytes) {
         report("access to another thread's local memory");
-    } else if (allocation *a = allocation_of(at)) {
+    } else if (const allocation *a = memory_at(at)) {
         if (current->seen.early)
             report("%s of global memory before the wait for the kernel in front",
                    write ? "write" : "read");
@@ -652,20 +444,6 @@ static void hook(const void *at, size_t bytes, bool write, const void *pc)
         access(at, bytes, write, false, pc);
 }
 
-void lint_add(const char *kernel, const simt_lint &more)
-{
-    simt_lint &l = lint_of[kernel];
-    l.launches += more.launches;
-    l.shared_requests += more.shared_requests;
-    l.shared_conflicts += more.shared_conflicts;
-    l.global_requests += more.global_requests;
-    l.global_sectors += more.global_sectors;
-    counts.shared_requests += more.shared_requests;
-    counts.shared_conflicts += more.shared_conflicts;
-    counts.global_requests += more.global_requests;
-    counts.global_sectors += more.global_sectors;
-}
-
 } // namespace simt
 
 using namespace simt;
@@ -684,7 +462,7 @@ void simt_reset(void)
     std::lock_guard<emu_mutex> hold(emu_lock);
     uint64_t bytes = counts.device_bytes, live = counts.live;
     counts = simt_counts();
-    lint_of.clear();
+    lint_reset();
     counts.device_bytes = bytes;
     counts.live = live;
     first_report.clear();
@@ -699,30 +477,6 @@ void simt_read(struct simt_counts *out)
 const char *simt_first_report(void)
 {
     return first_report.c_str();
-}
-
-void simt_lint_read(const char *kernel, struct simt_lint *out)
-{
-    std::lock_guard<emu_mutex> hold(emu_lock);
-    *out = simt_lint();
-    for (auto &entry : lint_of) {
-        size_t at = entry.first[0] == '(' ? 1 : 0;
-        if (entry.first.compare(at, strlen(kernel), kernel) != 0)
-            continue;
-        const simt_lint &l = entry.second;
-        out->launches += l.launches;
-        out->shared_requests += l.shared_requests;
-        out->shared_conflicts += l.shared_conflicts;
-        out->global_requests += l.global_requests;
-        out->global_sectors += l.global_sectors;
-    }
-}
-
-int simt_device_of(const void *at)
-{
-    std::lock_guard<emu_mutex> hold(emu_lock);
-    allocation *a = allocation_of(at);
-    return a != nullptr ? a->device : -1;
 }
 
 bool simt_checks_races(void)

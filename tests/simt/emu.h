@@ -140,7 +140,7 @@ void make_ready(fiber *f);
 bool in_launch_args(const void *at);
 bool shape_possible(const launch_shape &shape, cudaStream_t stream); // returns false after a report
 
-// --- check.cpp
+// --- memory.cpp
 struct allocation {
     char *at;
     size_t bytes;
@@ -155,23 +155,33 @@ extern std::vector<allocation> allocations;
 void memory_shown(const allocation &a, bool shown);
 void memory_show(bool shown); // makes device memory accessible to the host, or not
 bool memory_known(const void *at, size_t bytes);
-// allocation that contains the bytes; null: none
+// allocation that contains the byte, or the bytes; null: none
+const allocation *memory_at(const void *at);
 const allocation *memory_of(const void *at, size_t bytes);
 bool memory_pinned(const void *at);
+
+// --- lint.cpp
+void lint_launch(); // counts a launch of the running kernel
+void lint_end();    // counts the incomplete requests at the end of a block
+void lint_reset();
+// Records a lane's access; bytes 0: the lane makes no access.
+void lint_note(const void *at, size_t bytes, bool shared, const void *pc);
+void lint_add(const char *kernel, const simt_lint &more); // adds counts of the device ptx
+void lint_copy(const async_copy &copy);                   // counts a cp.async when it is issued
+
+// --- check.cpp
+extern simt_counts counts;
 void check_launch();
 void check_block(); // called when a block begins: poisons shared memory
 void check_block_end();
 bool shared_check(const void *at, size_t bytes, const char *what); // returns false after a report
 bool async_pending(const void *at, size_t bytes);
 void async_mark(void *at, size_t bytes, bool pending);
-void lint_add(const char *kernel, const simt_lint &more); // adds counts of the device ptx
-void lint_copy(const async_copy &copy);                   // counts a cp.async when it is issued
 void access(const void *at, size_t bytes, bool write, bool atomic, const void *pc);
+size_t race_shadow_bytes(size_t bytes); // bytes of the records for this much memory
 void clock_merge(clock_map *into, const clock_map &from);
 void clock_release(fiber *f, clock_map *into);
 void clock_acquire(fiber *f, const clock_map &from);
-void block_acquired(); // at cta_sync: each thread acquires what any thread of the block has
-                       // acquired
 
 // --- runtime.cpp
 void stream_push(cudaStream_t stream, std::function<void()> work, bool kernel = false);
