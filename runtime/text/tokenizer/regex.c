@@ -11,13 +11,6 @@ struct regex {
     struct linear *linear; // NULL: the pattern has constructs that it does not support
 };
 
-struct regex_scratch {
-    struct arena *arena;
-    pcre2_match_data *data;
-    struct linear_state *states;
-    uint64_t steps;
-};
-
 static enum status regex_compile(pcre2_code **out, struct text pattern, struct text translated,
                                  struct error *err)
 {
@@ -108,8 +101,7 @@ static enum regex_found find_long(const struct regex *regex, struct regex_scratc
                                   struct text text, size_t from, struct regex_span *out)
 {
     if (regex->linear)
-        return linear_find(regex->linear, &scratch->states, scratch->arena, text, from, out,
-                           &scratch->steps);
+        return linear_find(regex->linear, scratch, text, from, out);
     int found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from,
                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->data, regex->context);
     if (found < 0)

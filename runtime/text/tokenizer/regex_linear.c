@@ -24,8 +24,7 @@ struct thread_list {
 struct linear_state {
     struct linear_state *next;
     const struct linear *linear;
-    struct arena *arena;
-    pcre2_match_data *data;
+    struct regex_scratch *scratch;
     uint64_t *pages[PAGES]; // [PAGE_CHARS] sets of each character, a bit each; NULL: none seen
     struct thread_list now, then;
     uint64_t *marks;   // [count] round in which an instruction was last added to a list
@@ -35,50 +34,35 @@ struct linear_state {
     uint8_t *tables[LINEAR_LOOKS_MAX]; // bit per offset of the text: the lookaround matches there
     size_t table_bytes[LINEAR_LOOKS_MAX];
     bool table_made[LINEAR_LOOKS_MAX];
-    uint64_t *steps;
     bool full; // true if the arena was full
 };
 
 static void *state_alloc(struct linear_state *s, size_t bytes)
 {
-    void *piece = arena_alloc(s->arena, bytes);
+    void *piece = arena_alloc(s->scratch->arena, bytes);
     s->full = s->full || !piece;
     return piece;
 }
 
-static void *data_alloc(PCRE2_SIZE bytes, void *arena)
-{
-    return arena_alloc(arena, bytes);
-}
-
-static void data_free(void *piece, void *arena)
-{
-    (void)piece;
-    (void)arena;
-}
-
 // Returns this program's state from the list, or adds it. NULL: the arena is full.
-static struct linear_state *state_find(struct linear_state **states, const struct linear *linear,
-                                       struct arena *arena)
+static struct linear_state *state_find(struct regex_scratch *scratch, const struct linear *linear)
 {
-    for (struct linear_state *s = *states; s; s = s->next)
+    for (struct linear_state *s = scratch->states; s; s = s->next)
         if (s->linear == linear)
             return s;
-    struct linear_state *s = arena_alloc_zeroed(arena, 1, sizeof *s);
+    struct linear_state *s = arena_alloc_zeroed(scratch->arena, 1, sizeof *s);
     if (!s)
         return NULL;
     s->linear = linear;
-    s->arena = arena;
-    pcre2_general_context *memory = pcre2_general_context_create(data_alloc, data_free, arena);
-    s->data = memory ? pcre2_match_data_create(1, memory) : NULL;
+    s->scratch = scratch;
     s->now.items = state_alloc(s, linear->count * sizeof *s->now.items);
     s->then.items = state_alloc(s, linear->count * sizeof *s->then.items);
-    s->marks = arena_alloc_zeroed(arena, linear->count, sizeof *s->marks);
+    s->marks = arena_alloc_zeroed(scratch->arena, linear->count, sizeof *s->marks);
     s->pending = state_alloc(s, (linear->count + 1) * sizeof *s->pending);
-    if (!s->data || !s->marks || s->full)
+    if (!s->marks || s->full)
         return NULL;
-    s->next = *states;
-    *states = s;
+    s->next = scratch->states;
+    scratch->states = s;
     return s;
 }
 
@@ -92,7 +76,7 @@ static uint64_t sets_determine(struct linear_state *s, uint32_t code)
     for (uint32_t i = 0; i < s->linear->atom_count; i++) {
         const struct linear_atom *atom = &s->linear->atoms[i];
         bool in = atom->code ? pcre2_match(atom->code, (PCRE2_SPTR)text, bytes, 0,
-                                           PCRE2_NO_UTF_CHECK, s->data, NULL) >= 0
+                                           PCRE2_NO_UTF_CHECK, s->scratch->data, NULL) >= 0
                              : atom->literal == code;
         sets |= (uint64_t)in << i;
     }
@@ -105,7 +89,7 @@ static uint64_t sets_at(struct linear_state *s, size_t at, size_t *bytes)
     uint32_t code = utf8_read(s->text.at + at, bytes);
     uint64_t **page = &s->pages[code / PAGE_CHARS];
     if (!*page)
-        *page = arena_alloc_zeroed(s->arena, PAGE_CHARS, sizeof **page);
+        *page = arena_alloc_zeroed(s->scratch->arena, PAGE_CHARS, sizeof **page);
     if (!*page) {
         s->full = true;
         return 0;
@@ -173,7 +157,7 @@ static uint64_t ends_close(struct linear_state *s, const struct linear_look *loo
                        (ends & op_bit(i + 1)) && passes(s, op, at));
             ends |= in ? op_bit(i) : 0;
         }
-        *s->steps += look->count;
+        s->scratch->steps += look->count;
     } while (ends != before);
     return ends;
 }
@@ -217,7 +201,7 @@ static uint64_t live_close(struct linear_state *s, const struct linear_look *loo
             else if ((op->kind == LINEAR_LOOK || op->kind == LINEAR_AT) && passes(s, op, at))
                 live |= op_bit(i + 1);
         }
-        *s->steps += look->count;
+        s->scratch->steps += look->count;
     } while (live != before);
     return live;
 }
@@ -288,7 +272,7 @@ static void thread_add(struct linear_state *s, struct thread_list *list, uint32_
         if (s->marks[i] == s->round)
             continue;
         s->marks[i] = s->round;
-        ++*s->steps;
+        s->scratch->steps++;
         switch (ops[i].kind) {
         case LINEAR_JUMP:
             s->pending[count++] = ops[i].x;
@@ -321,7 +305,7 @@ static bool threads_run(struct linear_state *s, size_t at, struct regex_span *ou
     for (uint32_t i = 0; i < s->now.count; i++) {
         const struct thread *t = &s->now.items[i];
         const struct linear_op *op = &s->linear->ops[t->op];
-        ++*s->steps;
+        s->scratch->steps++;
         if (op->kind == LINEAR_MATCH) {
             *out = (struct regex_span){t->start, at};
             return true;
@@ -332,18 +316,16 @@ static bool threads_run(struct linear_state *s, size_t at, struct regex_span *ou
     return false;
 }
 
-enum regex_found linear_find(const struct linear *linear, struct linear_state **states,
-                             struct arena *arena, struct text text, size_t from,
-                             struct regex_span *out, uint64_t *steps)
+enum regex_found linear_find(const struct linear *linear, struct regex_scratch *scratch,
+                             struct text text, size_t from, struct regex_span *out)
 {
-    struct linear_state *s = state_find(states, linear, arena);
+    struct linear_state *s = state_find(scratch, linear);
     if (!s)
         return REGEX_LIMIT;
     bool found = false;
     if (from == 0 || s->text.at != text.at || s->text.bytes != text.bytes)
         memset(s->table_made, 0, sizeof s->table_made);
     s->text = text;
-    s->steps = steps;
     s->round++;
     s->now.count = 0;
     for (size_t at = from, bytes = 0; !s->full; at += bytes) {

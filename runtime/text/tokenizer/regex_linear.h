@@ -65,12 +65,17 @@ struct linear *linear_create(struct text pattern);
 void linear_destroy(struct linear *linear); // NULL is allowed
 
 // One thread's tables for one program: the sets of the characters seen, and where lookarounds match
-// in the present text. In the arena of linear_find.
+// in the text of the search.
 struct linear_state;
 
-// Finds the first match at or after `from`, as regex_find does. states: list of this thread's
-// states. from == 0 begins a new text. steps: counts the instructions run. Returns REGEX_LIMIT if
-// the arena is full.
-enum regex_found linear_find(const struct linear *linear, struct linear_state **states,
-                             struct arena *arena, struct text text, size_t from,
-                             struct regex_span *out, uint64_t *steps);
+struct regex_scratch {
+    struct arena *arena; // holds all of it
+    pcre2_match_data *data;
+    struct linear_state *states; // list, one for each program that ran
+    uint64_t steps;              // instructions that programs have run
+};
+
+// Finds the first match at or after `from`, as regex_find does. from == 0 begins a new text.
+// Returns REGEX_LIMIT if the arena is full.
+enum regex_found linear_find(const struct linear *linear, struct regex_scratch *scratch,
+                             struct text text, size_t from, struct regex_span *out);
