@@ -198,17 +198,6 @@ static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t co
     }
 }
 
-static void heights_find(const struct grammar_builder *b, struct grammar *g)
-{
-    uint32_t n = b->exprs.count;
-    uint8_t *wanted = heap_alloc(n);
-    g->heights = heap_alloc(2 * (size_t)n * sizeof *g->heights);
-    g->levels = g->heights + n;
-    expr_mark_reachable(b, g->root, wanted);
-    expr_find_heights(b, wanted, g->heights, g->levels);
-    heap_free(wanted);
-}
-
 static uint32_t shortest_of(const struct grammar *g, uint32_t e, const uint8_t *nullable)
 {
     const struct expr *x = &g->exprs[e];
@@ -231,11 +220,15 @@ static uint32_t shortest_of(const struct grammar *g, uint32_t e, const uint8_t *
     }
 }
 
-static void shortest_find(const struct grammar_builder *b, struct grammar *g)
+// Sets heights, levels and shortest.
+static void heights_find(const struct grammar_builder *b, struct grammar *g)
 {
     uint32_t n = b->exprs.count;
     uint8_t *wanted = heap_alloc(2 * (size_t)n), *nullable = wanted + n;
+    g->heights = heap_alloc(2 * (size_t)n * sizeof *g->heights);
+    g->levels = g->heights + n;
     expr_mark_reachable(b, g->root, wanted);
+    expr_find_heights(b, wanted, g->heights, g->levels);
     expr_find_nullable(b, wanted, nullable);
     g->shortest = heap_alloc(n);
     for (uint32_t e = 0; e < n; e++) {
@@ -263,7 +256,6 @@ static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t ro
         g->bodies[r] = (uint32_t)b->rules[r].body;
     classes_find(g);
     heights_find(b, g);
-    shortest_find(b, g);
     g->hash = (struct grammar_hash){{0x243F6A8885A308D3u, 0x13198A2E03707344u}};
     uint32_t head[4] = {g->expr_count, g->set_count, g->rule_count, root};
     hash_add(&g->hash, head, 4);

@@ -169,14 +169,6 @@ static uint32_t calls_from(struct calling *a, const char *begin, const char *ope
     return grammar_join_all(w->b, parts, 4);
 }
 
-static const char *marker_text(const struct dialect *d, enum marker_role role)
-{
-    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
-        if (d->row->markers[i].role == role)
-            return d->row->markers[i].text;
-    return NULL;
-}
-
 // Calls after this marker if the syntax begins with it, else GRAMMAR_NOTHING.
 static uint32_t calls_after_own(struct calling *a, const char *marker)
 {
@@ -202,7 +194,7 @@ static uint32_t calls_after_marker(struct calling *a, enum marker_role role, con
             own = calls_after_own(a, d->row->markers[i].text);
     if (own != GRAMMAR_NOTHING)
         return own;
-    const char *close = marker_text(d, ROLE_CALL_CLOSE);
+    const char *close = row_marker_text(d->row, ROLE_CALL_CLOSE);
     uint32_t calls = calls_from(a, a->w.syntax->begin, a->w.syntax->call_open);
     return close && !a->w.args->resumes
                ? grammar_join(a->w.b, calls,
@@ -463,9 +455,9 @@ static uint32_t forced_root(struct calling *a)
     const struct dialect_syntax *s = a->w.syntax;
     struct dialect_reasoning_syntax marks = dialect_reasoning_syntax(a->w.d);
     struct grammar_builder *b = a->w.b;
-    const char *message = marker_text(a->w.d, ROLE_MESSAGE), *open;
+    const char *message = row_marker_text(a->w.d->row, ROLE_MESSAGE), *open;
     uint32_t calls = calls_from(a, s->begin, s->call_open);
-    if (args->start == DIALECT_START_CALL && (open = marker_text(a->w.d, ROLE_CALL_OPEN)))
+    if (args->start == DIALECT_START_CALL && (open = row_marker_text(a->w.d->row, ROLE_CALL_OPEN)))
         return calls_after_marker(a, ROLE_CALL_OPEN, open);
     if (!args->reasoning || !marks.open)
         return calls;
@@ -484,7 +476,7 @@ static uint32_t free_root(struct calling *a)
 {
     const struct dialect_grammar_args *args = a->w.args;
     struct grammar_builder *b = a->w.b;
-    const char *open = marker_text(a->w.d, ROLE_CALL_OPEN);
+    const char *open = row_marker_text(a->w.d->row, ROLE_CALL_OPEN);
     bool begun = args->reasoning && args->start == DIALECT_START_REASONING;
     bool reasons = (begun || reasoning_allowed(args)) && dialect_reasoning_syntax(a->w.d).open;
     uint32_t head, reasoning, later, answer = grammar_rule(b, text_of("answer"), &head);

@@ -80,6 +80,15 @@ struct dialect_row {
     struct dialect_syntax syntax;
 };
 
+// Returns the text of the first marker with this role, or NULL.
+static inline const char *row_marker_text(const struct dialect_row *row, enum marker_role role)
+{
+    for (uint32_t i = 0; i < ROW_MARKERS && row->markers[i].text; i++)
+        if (row->markers[i].role == role)
+            return row->markers[i].text;
+    return NULL;
+}
+
 struct dialect_reasoning {
     const char *name;
     const char *sign; // string that the template contains

@@ -43,18 +43,11 @@ bool dialect_marks_calls(const struct dialect *d)
     return s && *s->trigger != 0;
 }
 
-static const char *call_open(const struct dialect *d)
-{
-    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
-        if (d->row->markers[i].role == ROLE_CALL_OPEN)
-            return d->row->markers[i].text;
-    return NULL;
-}
-
 struct token_watch *dialect_watch(const struct dialect *d, const struct vocabulary *v)
 {
     struct dialect_reasoning_syntax marks = dialect_reasoning_syntax(d);
     struct watched w = {.count = 0};
+    const char *call_open = row_marker_text(d->row, ROLE_CALL_OPEN);
     char open[GRAMMAR_MARKER_BYTES_MAX], close[sizeof open], call[sizeof open];
     for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
         row_add(&w, d, &d->row->markers[i]);
@@ -65,7 +58,7 @@ struct token_watch *dialect_watch(const struct dialect *d, const struct vocabula
                                     .count = w.count,
                                     .reasoning_open = literal_put(d, marks.open, open),
                                     .reasoning_close = literal_put(d, marks.close, close),
-                                    .call = literal_put(d, call_open(d), call)};
+                                    .call = literal_put(d, call_open, call)};
     return token_watch_create(&args);
 }
 
@@ -77,7 +70,7 @@ enum token_phase dialect_watch_start(const struct dialect *d, enum dialect_start
     case DIALECT_START_MIDST:
         return TOKEN_TEXT;
     case DIALECT_START_CALL:
-        return call_open(d) ? TOKEN_CALL : TOKEN_HEAD;
+        return row_marker_text(d->row, ROLE_CALL_OPEN) ? TOKEN_CALL : TOKEN_HEAD;
     default:
         return TOKEN_HEAD;
     }

@@ -29,12 +29,11 @@ bool object_says_nothing(const struct object *o)
 
 bool object_is_described(const struct object *o)
 {
-    static const char *const type[] = {"type"};
     bool described = false;
     for (uint32_t i = 0; i < o->entry_count && !described; i++) {
         uint32_t site = o->entries[i]->site;
         described = !o->c->sites[site].synthetic &&
-                    (HAS_ONE(o, site, type) || HAS_ONE(o, site, about_members));
+                    (schema_keyword(o->c, site, "type") || HAS_ONE(o, site, about_members));
     }
     return described;
 }
