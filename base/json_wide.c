@@ -62,7 +62,9 @@ __attribute__((constructor)) static void blocks_install(void)
     json_set_alloc_funcs(block_alloc, block_free);
 }
 
-json_t *json_wide_create(struct text digits)
+// Returns a real with the nearest value (at most DBL_MAX in size) that carries a copy of the
+// digits. digits: a JSON integer of at most JSON_DIGITS_MAX digits and an optional minus.
+static json_t *wide_create(struct text digits)
 {
     char text[JSON_DIGITS_MAX + 2];
     check(digits.bytes > 0 && digits.bytes < sizeof text, "an integer of %zu digits", digits.bytes);
@@ -106,7 +108,7 @@ static json_t *mark_read(const json_t *value, const char stand_in[CHARACTER_BYTE
     while (end < from.bytes &&
            (from.at[end] == '-' || (from.at[end] >= '0' && from.at[end] <= '9')))
         end++;
-    return json_wide_create(text_span(from.at + offset, end - offset));
+    return wide_create(text_span(from.at + offset, end - offset));
 }
 
 // Recursive; the depth is at most the parser's JSON_DEPTH_MAX.

@@ -7,10 +7,6 @@
 #include <jansson.h>
 #include <stdint.h>
 
-// Returns a real with the nearest value (at most DBL_MAX in size) that carries a copy of the
-// digits. digits: a JSON integer of at most JSON_DIGITS_MAX digits and an optional minus.
-json_t *json_wide_create(struct text digits);
-
 // Replaces in *value each string that json_wide_put_mark wrote by the integer at that place of
 // `from`, the text that was parsed. stand_in: the character of json_wide_put_mark.
 void json_wide_restore(json_t **value, uint32_t stand_in, struct text from);

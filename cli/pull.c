@@ -16,14 +16,9 @@ struct log_settings {
     int log_level;
 };
 
-static const struct option_row log_rows[] = {{"log-level",
-                                              OPTION_CHOICE,
-                                              offsetof(struct log_settings, log_level),
-                                              0,
-                                              0,
-                                              {"error", "warning", "info", "debug"},
-                                              "warning",
-                                              "which lines are written to stderr"}};
+static const struct option_row log_rows[] = {
+    OPTION_CHOICES("log-level", offsetof(struct log_settings, log_level), "warning",
+                   "which lines are written to stderr", "error", "warning", "info", "debug")};
 static const struct option_table log_table = {log_rows, 1};
 
 static enum status name_read(struct hub_name *out, const char *text, struct error *err)

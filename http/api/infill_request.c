@@ -91,7 +91,7 @@ static void before_read(struct infill_texts *t)
             tokens, text_parts_of(call->model->tokenizer, &args, tokens, count).before};
 }
 
-static struct token_span file_read(struct infill_texts *t, const json_t *file, const char *path)
+static struct token_span extra_read(struct infill_texts *t, const json_t *file, const char *path)
 {
     struct fields *f = &t->r->g.call.fields;
     struct text text = fields_member_string(f, file, path, "text");
@@ -118,7 +118,7 @@ static struct token_span file_read(struct infill_texts *t, const json_t *file, c
     return text_tokens(t, path, text_span(joined, named ? bytes - 1 : at + 1));
 }
 
-static void files_read(struct infill_texts *t)
+static void extras_read(struct infill_texts *t)
 {
     struct fields *f = &t->r->g.call.fields;
     const json_t *list = fields_get(f, "input_extra");
@@ -133,7 +133,7 @@ static void files_read(struct infill_texts *t)
         const json_t *file = json_array_get(list, i);
         const char *path = fields_path(f, "input_extra[%zu]", i);
         if (json_is_object(file))
-            t->files[t->file_count++] = file_read(t, file, path);
+            t->files[t->file_count++] = extra_read(t, file, path);
         else
             fields_fail(f, HTTP_INVALID_TYPE, path, "must be an object");
     }
@@ -155,7 +155,7 @@ static void texts_read(struct infill_texts *t)
     t->prefix = required_text(t, "input_prefix");
     t->suffix = required_text(t, "input_suffix");
     t->line = text_tokens(t, "prompt", fields_string(f, "prompt"));
-    files_read(t);
+    extras_read(t);
 }
 
 static struct token_span span_tail(struct token_span span, uint32_t most)

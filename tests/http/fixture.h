@@ -40,7 +40,7 @@ uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MA
 
 // Values that the test routes recorded, over all tests of the process.
 struct seen {
-    _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone, prepared;
+    _Atomic uint32_t gone, ready_when_gone, seconds, done_gone, prepared;
     _Atomic uint64_t deadline_ms;
     // Which work waits. 1: all text work; 2: work on bodies over 1 MiB; 3: on bodies over 8 MiB,
     // which yield meanwhile; 4: compile jobs, even if the client has left.

@@ -14,8 +14,6 @@
 
 #include <cmocka.h>
 
-enum { PATTERNS_MAX = 512 };
-
 static struct regex *compile(const char *pattern)
 {
     struct regex *regex;

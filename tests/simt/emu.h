@@ -47,7 +47,6 @@ struct fiber {
     unsigned thread;  // linear index within the block
     const char *file; // source location where it waits
     int line;
-    unsigned waits_id;
     uint32_t releases; // clock of this fiber's accesses, incremented by each release
     std::unique_ptr<clock_map> acquired;
     std::deque<std::vector<async_copy>> groups; // committed groups, oldest first

@@ -59,8 +59,7 @@ static void blanks_skip(struct gbnf *g)
 
 static bool next_is(const struct gbnf *g, const char *what)
 {
-    size_t bytes = strlen(what);
-    return g->in.bytes - g->at >= bytes && memcmp(g->in.at + g->at, what, bytes) == 0;
+    return text_begins(text_span(g->in.at + g->at, g->in.bytes - g->at), what);
 }
 
 static bool is_name(char c)

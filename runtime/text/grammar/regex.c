@@ -21,8 +21,7 @@ static enum status no_memory(struct regex_parser *p)
 
 static bool next_is(const struct regex_parser *p, const char *what)
 {
-    size_t bytes = strlen(what);
-    return p->in.bytes - p->at >= bytes && memcmp(p->in.at + p->at, what, bytes) == 0;
+    return text_begins(text_span(p->in.at + p->at, p->in.bytes - p->at), what);
 }
 
 static struct regex_node *node_new(struct regex_parser *p, enum regex_kind kind)

@@ -38,8 +38,7 @@ enum status pattern_refuse_size(struct pattern *p)
 
 bool pattern_next_is(const struct pattern *p, const char *what)
 {
-    size_t bytes = strlen(what);
-    return p->in.bytes - p->at >= bytes && memcmp(p->in.at + p->at, what, bytes) == 0;
+    return text_begins(text_span(p->in.at + p->at, p->in.bytes - p->at), what);
 }
 
 static void pattern_write(struct pattern *p, const char *string)

@@ -35,8 +35,7 @@ static struct linear_node *alternatives_parse(struct linear_reader *r);
 
 static bool next_is(const struct linear_reader *r, const char *what)
 {
-    size_t bytes = strlen(what);
-    return r->in.bytes - r->at >= bytes && memcmp(r->in.at + r->at, what, bytes) == 0;
+    return text_begins(text_span(r->in.at + r->at, r->in.bytes - r->at), what);
 }
 
 static bool skip(struct linear_reader *r, const char *what)
