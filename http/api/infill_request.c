@@ -101,21 +101,20 @@ static struct token_span extra_read(struct infill_texts *t, const json_t *file, 
         fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "%s.filename", path), "must be a string");
     if (f->failed)
         return (struct token_span){NULL, 0};
-    size_t bytes = name.bytes + text.bytes + 2;
-    char *joined = arena_alloc(t->arena, bytes);
+    bool named = t->marks.file >= 0; // otherwise files are separated by an empty line
+    struct text line_end = text_of("\n");
+    const struct text parts[] = {named ? name : text, line_end, named ? text : line_end};
+    size_t bytes = 0;
+    char *joined = arena_alloc(t->arena, name.bytes + text.bytes + 2);
     if (!joined) {
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return (struct token_span){NULL, 0};
     }
-    bool named = t->marks.file >= 0; // otherwise files are separated by an empty line
-    memcpy(joined, named ? name.at : text.at, named ? name.bytes : text.bytes);
-    size_t at = named ? name.bytes : text.bytes;
-    joined[at++] = '\n';
-    if (named)
-        memcpy(joined + at, text.at, text.bytes);
-    else
-        joined[at] = '\n';
-    return text_tokens(t, path, text_span(joined, named ? bytes - 1 : at + 1));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        memcpy(joined + bytes, parts[i].at, parts[i].bytes);
+        bytes += parts[i].bytes;
+    }
+    return text_tokens(t, path, text_span(joined, bytes));
 }
 
 static void extras_read(struct infill_texts *t)
