@@ -12,7 +12,7 @@ bool exchange_manage(struct exchange *x, struct manage_job *job)
         return false;
     exchange_decide(x, NULL); // unloading must not wait for the request to unload
     job->thread = x->thread->index;
-    atomic_store(&job->users, 2);
+    atomic_fetch_add(&job->users, 1);
     options->manage(options->manage_context, job);
     return true;
 }

@@ -19,11 +19,10 @@ struct manage_job {
     _Atomic int users; // exchange and owner; the last one frees the job
     uint32_t thread;   // index of the h2o thread of the exchange
 };
-// Passes the job, which the handler has allocated zeroed on the heap, to the owner. Sets `users` to
-// two references, one of the handler and one of the owner. When the job is done, on_managed is
-// called (also when a job of another exchange is done).
-// Returns false if the server has no owner for such jobs: then `users` is unchanged, and the
-// handler sets it to 1 and calls manage_unref.
+// Passes the job to the owner, and adds a reference for it. The handler has allocated the job
+// zeroed on the heap and set `users` to 1, its own reference. When the job is done, on_managed is
+// called (also when a job of another exchange is done). Returns false, and adds no reference, if
+// the server has no owner for such jobs.
 bool exchange_manage(struct exchange *x, struct manage_job *job) MUST_USE;
 // Returns true once the owner has called server_manage_done: its results can be read.
 bool manage_is_done(const struct manage_job *job);

@@ -1,81 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/models/load and /v1/models/unload: passes the body to the owner of the server, which
 // loads or unloads the model, and answers when that is done.
+#include "http/api/call.h"
 #include "http/api/endpoints.h"
 #include "http/manage.h"
 
-#include "base/json.h"
+struct manage_call {
+    struct body_call call;
+    struct manage_job *job; // this exchange's reference; NULL: none any more
+};
 
-static void manage_begin(struct exchange *x, bool unload)
+static void job_drop(struct manage_call *m)
 {
-    struct error err;
-    json_t *body;
-    struct http_failure failure = {.error = HTTP_INVALID_JSON};
-    if (json_parse(&body, exchange_info(x)->body, &err) != STATUS_OK) {
-        failure.message = text_of(err.text);
-        exchange_fail(x, &failure);
+    if (m->job)
+        manage_unref(m->job);
+    m->job = NULL;
+}
+
+static void job_prepare(struct exchange *x, bool unload)
+{
+    struct manage_call *m = call_begin(x, sizeof *m);
+    const json_t *model = fields_get(&m->call.fields, "model");
+    if (!json_is_string(model))
+        fields_fail(&m->call.fields, model ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD, "model",
+                    "must be the name or the path of a model");
+    m->job = heap_alloc_zeroed(1, sizeof *m->job);
+    m->job->unload = unload;
+    m->job->body = json_incref(m->call.body);
+    atomic_store(&m->job->users, 1);
+    call_body_end(&m->call);
+}
+
+static void load_prepare(struct exchange *x)
+{
+    job_prepare(x, false);
+}
+
+static void unload_prepare(struct exchange *x)
+{
+    job_prepare(x, true);
+}
+
+static void manage_request(struct exchange *x)
+{
+    struct manage_call *m = exchange_state(x);
+    if (call_failed(&m->call) || exchange_manage(x, m->job))
         return;
-    }
-    const json_t *model = json_object_get(body, "model");
-    if (!json_is_string(model)) {
-        failure.error = model ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD;
-        failure.param = "model";
-        failure.message = text_of("'model' must be the name or the path of a model");
-        json_decref(body);
-        exchange_fail(x, &failure);
-        return;
-    }
-    struct manage_job *job = heap_alloc_zeroed(1, sizeof *job);
-    job->unload = unload;
-    job->body = body;
-    exchange_state_set(x, job);
-    if (exchange_manage(x, job))
-        return;
-    exchange_state_set(x, NULL);
-    atomic_store(&job->users, 1);
-    manage_unref(job);
-    failure.error = HTTP_UNAVAILABLE;
-    failure.message = text_of("This server does not load models at run time.");
+    const struct http_failure failure = {
+        .error = HTTP_UNAVAILABLE,
+        .message = text_of("This server does not load models at run time.")};
     exchange_fail(x, &failure);
-}
-
-static void load_request(struct exchange *x)
-{
-    manage_begin(x, false);
-}
-
-static void unload_request(struct exchange *x)
-{
-    manage_begin(x, true);
 }
 
 static void on_managed(struct exchange *x)
 {
-    struct manage_job *job = exchange_state(x);
-    if (!job || !manage_is_done(job))
+    struct manage_call *m = exchange_state(x);
+    if (!m || !m->job || !manage_is_done(m->job))
         return;
-    exchange_state_set(x, NULL);
-    struct http_failure failure = {.error = job->error, .message = job->message};
-    if (job->message.at)
+    struct http_failure failure = {.error = m->job->error, .message = m->job->message};
+    if (m->job->message.at)
         exchange_fail(x, &failure);
     else
-        exchange_reply(x, 200, json_buffer_text(&job->reply));
-    manage_unref(job);
+        exchange_reply(x, 200, json_buffer_text(&m->job->reply));
+    job_drop(m);
 }
 
 static void on_gone(struct exchange *x)
 {
-    struct manage_job *job = exchange_state(x);
-    if (job)
-        manage_unref(job);
+    struct manage_call *m = exchange_state(x);
+    if (m)
+        job_drop(m);
 }
 
-enum { BODY_INLINE_MAX = 1 << 20 };
-
 const struct route manage_routes[] = {
-    JSON_ROUTE("/v1/models/load", SHAPE_OPENAI, ROUTE_BEARER | ROUTE_ADMIN, BODY_INLINE_MAX,
-               .on_request = load_request, .on_managed = on_managed, .on_gone = on_gone),
-    JSON_ROUTE("/v1/models/unload", SHAPE_OPENAI, ROUTE_BEARER | ROUTE_ADMIN, BODY_INLINE_MAX,
-               .on_request = unload_request, .on_managed = on_managed, .on_gone = on_gone),
+    JSON_ROUTE("/v1/models/load", SHAPE_OPENAI, ROUTE_BEARER | ROUTE_ADMIN, BODY_INLINE_BYTES_MAX,
+               .on_prepare = load_prepare, .on_request = manage_request, .on_managed = on_managed,
+               .on_gone = on_gone),
+    JSON_ROUTE("/v1/models/unload", SHAPE_OPENAI, ROUTE_BEARER | ROUTE_ADMIN, BODY_INLINE_BYTES_MAX,
+               .on_prepare = unload_prepare, .on_request = manage_request, .on_managed = on_managed,
+               .on_gone = on_gone),
     {.path = NULL},
 };

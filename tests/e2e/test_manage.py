@@ -209,6 +209,8 @@ def test_what_is_not_loaded():
                                    ({"model": 1}, 400, "'model' must be"), ({}, 400, "'model' must be")):
             answer = expect(manage(server, "load", **body), status)
             assert says in answer.error["message"], answer.text
+        for body, code in (("[1", "invalid_json"), ("[1]", None), (b'{"model":"' + b"a" * 100_000, "invalid_json")):
+            expect(server.post("/v1/models/load", body, authorization=f"Bearer {ADMIN}"), 400, code)
         answer = expect(manage(server, "load", model=str(MODELS / "weft-demo-chat"), **{"kv-cache-memory": "1000T"}), 507,
                         "insufficient_memory")
         assert "GiB are free" in answer.error["message"] and "; its plan: weights " in answer.error["message"], answer.text
