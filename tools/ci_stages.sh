@@ -16,15 +16,17 @@ nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
 stage "slow tests, emulator modes and PTX" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;asan;race" \
     -DWEFT_PTX=ON -DWEFT_TESTS=ON >/dev/null && tools/build.sh slow_tests && ctest --preset release -L slow -j 3'
-# Without the simulation and the conformance test, which run the same code for minutes.
-stage "units and parsers under ASan and UBSan" bash -c 'cmake --preset dev >/dev/null &&
+# Without the simulation and the conformance test, which run the same code for minutes. -g1: reports name lines,
+# and types of variables would take a part of the compile time.
+lines="-DCMAKE_C_FLAGS_DEBUG=-O1 -g1"
+stage "units and parsers under ASan and UBSan" bash -c 'cmake --preset dev "$0" >/dev/null &&
     cmake --build --preset dev --target fast_tests &&
-    ctest --preset dev -j 3 -L "unit|cpu" -LE slow -E "conformance"'
+    ctest --preset dev -j 3 -L "unit|cpu" -LE slow -E "conformance"' "$lines"
 tsan_tests="test_ring test_waker test_port_stress test_engine test_interleave test_cpu_threads test_cpu_device_slot test_cpu_comm test_server test_exchange
     test_drain test_group test_copies"
 # shellcheck disable=SC2086
 tsan() {
-    cmake --preset tsan >/dev/null && cmake --build --preset tsan --target weft $tsan_tests &&
+    cmake --preset tsan "$lines" >/dev/null && cmake --build --preset tsan --target weft $tsan_tests &&
         ctest --preset tsan -j 2 -R "^($(tr -s ' \n' '|' <<<"$tsan_tests" | sed 's/|$//'))\$"
 }
 stage "rings, ports, pool and server under TSan" tsan
