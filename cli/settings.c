@@ -253,6 +253,17 @@ static char *part_next(char **rest)
     }
 }
 
+// Returns the length of a file's name without -00001-of-00003, the number of a part.
+static size_t without_part(const char *name, size_t bytes)
+{
+    static const size_t tail = sizeof "-00001-of-00003" - 1;
+    unsigned part, parts;
+    int used = 0;
+    bool numbered =
+        bytes > tail && sscanf(name + bytes - tail, "-%5u-of-%5u%n", &part, &parts, &used) == 2;
+    return numbered && (size_t)used == tail ? bytes - tail : bytes;
+}
+
 // Returns the last part of the path, without the ending of a GGUF file; for "." and "..", the name
 // of the folder that they refer to.
 static const char *last_part(const char *folder, struct arena *arena)
@@ -266,7 +277,7 @@ static const char *last_part(const char *folder, struct arena *arena)
     static const char gguf[] = ".gguf";
     size_t tail = sizeof gguf - 1;
     if (end - start > tail && memcmp(folder + end - tail, gguf, tail) == 0)
-        end -= tail;
+        end = start + without_part(folder + start, end - start - tail);
     const char *part = arena_copy(arena, text_span(folder + start, end - start)).at;
     char resolved[PATH_MAX];
     bool relative = strcmp(part, ".") == 0 || strcmp(part, "..") == 0;

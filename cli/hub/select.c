@@ -116,11 +116,6 @@ static enum status weights_missing(const struct hub_listing *listing, const stru
                                    struct error *err)
 {
     static const char *const others[] = {".bin", ".pth", ".pt", ".onnx", ".h5", ".msgpack"};
-    if (hub_listing_find(listing, "adapter_config.json"))
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s is an adapter, not a model: merge it into its base model and serve "
-                         "that folder",
-                         name->repo);
     for (size_t i = 0; i < listing->count; i++)
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
             if (ends_with(listing->files[i].path, others[k]))
@@ -193,7 +188,7 @@ static size_t stem_bytes(const char *path, uint32_t *parts)
     unsigned part, count;
     int used = 0;
     if (bytes > tail && sscanf(path + bytes - tail, "-%5u-of-%5u%n", &part, &count, &used) == 2 &&
-        (size_t)used == tail && count > 0) {
+        (size_t)used == tail && part > 0 && part <= count) {
         *parts = count;
         return bytes - tail;
     }

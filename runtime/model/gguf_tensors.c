@@ -154,6 +154,7 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
                                const struct rope_rows *family, const struct gguf *file,
                                struct arena *arena, struct error *err)
 {
+    const struct gguf *home = gguf_home(file, from);
     char name[GGUF_NAME_MAX + 1], made[TENSOR_NAME_MAX];
     snprintf(name, sizeof name, "%.*s", (int)from->name.bytes, from->name.at);
     const struct name_pair *pair = family->encoder ? encoder_names : decoder_names;
@@ -163,17 +164,17 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: the tensor %s does not belong to this architecture: the file is of a "
                          "variant that is not served, take the model's Hugging Face folder",
-                         file->name, safe_of(from->name).at);
+                         home->name, safe_of(from->name).at);
     *to = (struct tensor){.name = arena_copy(arena, text_of(made)),
                           .dims = from->dims,
                           .type = from->type->name,
                           .dtype = dtype_of(from->type),
                           .blocks = dequantise_knows(from->type) ? from->type : NULL,
-                          .map = file->file.at + from->offset,
+                          .map = home->file.at + from->offset,
                           .bytes = from->bytes,
                           .offset = from->offset,
                           .fd = -1,
-                          .file = file->name};
+                          .file = home->name};
     for (uint32_t i = 0; i < from->dims; i++)
         to->shape[i] = from->shape[from->dims - 1 - i];
     // A table of one row, stored as a vector.

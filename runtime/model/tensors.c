@@ -35,10 +35,8 @@ static int tensor_name_order(const void *a, const void *b)
     return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
 }
 
-// Appends tensors that lie in the file with the descriptor fd.
 static enum status tensors_append(struct tensors *set, const char *folder,
-                                  const struct tensor *list, uint32_t count, int fd,
-                                  struct error *err)
+                                  const struct tensor *list, uint32_t count, struct error *err)
 {
     if (count > TENSORS_MAX - set->count)
         return error_set(err, STATUS_TOO_LARGE, "%s has more than %d tensors", folder, TENSORS_MAX);
@@ -46,8 +44,6 @@ static enum status tensors_append(struct tensors *set, const char *folder,
     set->tensors = heap_grow(set->tensors, held + count * sizeof *list);
     if (count > 0)
         memcpy(set->tensors + set->count, list, count * sizeof *list);
-    for (uint32_t i = 0; i < count; i++)
-        set->tensors[set->count + i].fd = fd;
     set->count += count;
     return STATUS_OK;
 }
@@ -69,10 +65,12 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     status = safetensors_parse(&list, &count, set->arena, bytes, shard->name, err);
     if (status != STATUS_OK)
         return status;
-    return tensors_append(set, folder, list, count, shard->file.fd, err);
+    for (uint32_t i = 0; i < count; i++)
+        list[i].fd = shard->file.fd;
+    return tensors_append(set, folder, list, count, err);
 }
 
-// Opens a GGUF file and appends its tensors.
+// Opens a GGUF file, with further parts of the model, and appends the tensors.
 static enum status gguf_add(struct tensors *set, const char *path, struct error *err)
 {
     struct tensor *list = NULL;
@@ -85,7 +83,9 @@ static enum status gguf_add(struct tensors *set, const char *path, struct error 
     status = gguf_tensors_list(&list, &count, set->arena, &set->gguf->gguf, err);
     if (status != STATUS_OK)
         return status;
-    return tensors_append(set, path, list, count, set->gguf->mapping.fd, err);
+    for (uint32_t i = 0; i < count; i++) // the list has the order of gguf.tensors
+        list[i].fd = gguf_file_mapping(set->gguf, set->gguf->gguf.tensors[i].part)->fd;
+    return tensors_append(set, path, list, count, err);
 }
 
 // Returns true for a plain file name: the index must not lead out of the folder.
@@ -231,8 +231,10 @@ static enum status length_check(const struct mapping *file, const char *name, st
 enum status tensors_check(const struct tensors *set, struct error *err)
 {
     enum status status = STATUS_OK;
-    if (set->gguf)
-        status = length_check(&set->gguf->mapping, set->gguf->gguf.name, err);
+    for (uint32_t i = 0; set->gguf && i <= set->gguf->other_count && status == STATUS_OK; i++) {
+        const struct mapping *file = gguf_file_mapping(set->gguf, i);
+        status = length_check(file, file->path, err);
+    }
     for (uint32_t i = 0; i < set->shard_count && status == STATUS_OK; i++)
         status = length_check(&set->shards[i].file, set->shards[i].name, err);
     return status;

@@ -140,6 +140,17 @@ static int tensor_order(const void *a, const void *b)
     return text_order(((const struct gguf_tensor *)a)->name, ((const struct gguf_tensor *)b)->name);
 }
 
+enum status gguf_tensors_sort(struct gguf *file, struct error *err)
+{
+    if (file->tensor_count > 0)
+        qsort(file->tensors, file->tensor_count, sizeof *file->tensors, tensor_order);
+    for (uint32_t i = 1; i < file->tensor_count; i++)
+        if (text_equal(file->tensors[i - 1].name, file->tensors[i].name))
+            return error_set(err, STATUS_INVALID, "%s: the tensor %s occurs twice; %s", file->name,
+                             safe_of(file->tensors[i].name).at, download_again);
+    return STATUS_OK;
+}
+
 static int offset_order(const void *a, const void *b)
 {
     const struct gguf_tensor *x = a, *y = b;
@@ -266,13 +277,8 @@ static void tensors_read(struct gguf_cursor *r, struct gguf *out)
                               r->name, alignment, download_again);
     if (r->status == STATUS_OK)
         offsets_check(r, out, alignment);
-    if (r->status != STATUS_OK || out->tensor_count == 0)
-        return;
-    qsort(out->tensors, out->tensor_count, sizeof *out->tensors, tensor_order);
-    for (uint32_t i = 1; i < out->tensor_count && r->status == STATUS_OK; i++)
-        if (text_equal(out->tensors[i - 1].name, out->tensors[i].name))
-            r->status = error_set(r->err, STATUS_INVALID, "%s: the tensor %s occurs twice; %s",
-                                  r->name, safe_of(out->tensors[i].name).at, download_again);
+    if (r->status == STATUS_OK)
+        r->status = gguf_tensors_sort(out, r->err);
 }
 
 static void version_check(struct gguf_cursor *r, uint64_t version)

@@ -19,6 +19,7 @@ enum {
     GGUF_KEY_MAX = 1024,      // bytes
     GGUF_NAME_MAX = 256,      // bytes of a tensor's name
     GGUF_DEPTH_MAX = 4,       // nesting depth of arrays
+    GGUF_PARTS_MAX = 1000,    // files of a model
     GGUF_ITEMS_MAX = 1 << 24, // items of an array of strings or of arrays
 };
 
@@ -77,6 +78,7 @@ struct gguf_tensor {
     uint32_t dims;
     const struct gguf_type *type;
     uint64_t offset, bytes; // offset from the start of the file; size
+    uint32_t part;          // file with its bytes: 0: the first, else others[part - 1]
 };
 
 struct gguf {
@@ -86,6 +88,8 @@ struct gguf {
     uint32_t value_count;
     struct gguf_tensor *tensors; // [tensor_count], sorted by name
     uint32_t tensor_count;
+    struct gguf *others; // [other_count] parts 2, 3, ... of a model in several files
+    uint32_t other_count;
 };
 
 // Returns the type with this number, or NULL if it is unknown.
@@ -95,6 +99,28 @@ const struct gguf_type *gguf_type_of(uint32_t id);
 // arena. Errors name the file and the byte.
 enum status gguf_parse(struct gguf *out, struct arena *arena, struct text file, const char *name,
                        struct error *err) MUST_USE;
+
+// A model in several files: PREFIX-00001-of-00003.gguf and so on. The first has all keys of the
+// model, each has some of the tensors (gguf_split.c).
+struct gguf_split {
+    uint32_t number;  // index of this file, from 0
+    uint32_t count;   // number of files; 1: not split
+    uint32_t tensors; // number of tensors in all files; 0: unknown
+};
+enum status gguf_split_read(struct gguf_split *out, const struct gguf *file,
+                            struct error *err) MUST_USE;
+// Writes the path of part `number`, from 0. path: that of any part. Returns false if it does not
+// end like the path of one of `count` parts, or has `size` bytes or more.
+bool gguf_part_path(char *out, size_t size, const char *path, uint32_t number, uint32_t count);
+// Adds the tensors of first->others, which the caller has parsed in order, to those of `first`.
+// INVALID if a file is not the part that its place requires, a tensor occurs twice, or one is
+// missing.
+enum status gguf_join(struct gguf *first, struct arena *arena, struct error *err) MUST_USE;
+// Returns the file that has the tensor's bytes.
+const struct gguf *gguf_home(const struct gguf *first, const struct gguf_tensor *tensor);
+
+// Sorts the tensors by name. INVALID if one occurs twice.
+enum status gguf_tensors_sort(struct gguf *file, struct error *err) MUST_USE;
 
 // Return the value of a key, the tensor of a name, or NULL.
 const struct gguf_value *gguf_find(const struct gguf *file, const char *key);

@@ -431,16 +431,6 @@ static void put_ends(struct document *w, uint32_t vocab)
 
 static void config_json(struct document *w)
 {
-    uint32_t parts = 0;
-    struct gguf_number wanted = {"split.count", 0, 65535, 1};
-    w->status = gguf_count(&parts, w->file, &wanted, w->err);
-    if (w->status == STATUS_OK && parts > 1)
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key split.count is %u: the file is a part of a model, merge "
-                              "the parts (llama-gguf-split --merge) and give the merged file",
-                              w->file->name, parts);
-    if (w->status != STATUS_OK)
-        return;
     put_architecture(w);
     put_shape(w);
     if (w->status != STATUS_OK)

@@ -217,7 +217,6 @@ static void test_keys_of_the_model(void **state)
         {"llama", CONFIG, "llama.ropes u32 1", "\"eos_token_id\""},
         {"llama", CONFIG, "qwen2.rope.x u32 1", "\"eos_token_id\""},
         {"llama", CONFIG, "split.count u16 1", "\"eos_token_id\""},
-        {"llama", CONFIG, "split.count u16 2", "!split.count is 2: the file is a part"},
         {"llama", CONFIG, "blk.0.attn_q.bias tensor 0 64", "\"attention_bias\":true"},
         {"llama", CONFIG, "blk.0.ffn_up.bias tensor 0 96", "\"mlp_bias\":true"},
         {"llama", CONFIG, "token_embd.weight tensor 0 64 5", "\"vocab_size\":5"},

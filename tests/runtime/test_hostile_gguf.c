@@ -248,8 +248,10 @@ static const struct hostile {
      ": the key llama.attention.sliding_window: which layers have the window is not in the file, "
      "take the model's Hugging Face folder"},
     {"a part of a model", ADD_COUNT, "split.count", 3, NULL, 0, NULL,
-     ": the key split.count is 3: the file is a part of a model, merge the parts (llama-gguf-split "
-     "--merge) and give the merged file"},
+     " is the first of 3 files of a model, and its name does not end with -00001-of-00003.gguf: "
+     "give the files the names with which they were published"},
+    {"too many parts", ADD_COUNT, "split.count", 1001, NULL, 0, NULL,
+     ": the model has 1001 files, at most 1000 are read"},
     {"an alignment that is none", ADD_COUNT, "general.alignment", 48, NULL, 0, NULL,
      ": the key general.alignment is 48, not a power of two; the file is cut or damaged, download "
      "it "
