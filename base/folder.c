@@ -30,8 +30,12 @@ static enum status path_absent(const char *path, int reason, struct error *err)
                          "there is no file %s (%s): give the path of a GGUF file", path,
                          strerror(reason));
     return error_set(err, STATUS_NOT_FOUND,
-                     "there is no folder %s (%s): give the path of a model folder", path,
-                     strerror(reason));
+                     "there is no folder %s (%s): give the path of a model folder%s", path,
+                     strerror(reason),
+                     strchr(path, '/') && !strstr(path, "://")
+                         ? ""
+                         : ", or a name of the Hugging Face hub, which has the form "
+                           "ORG/NAME (openai-community/gpt2)");
 }
 
 static enum status file_is_no_model(const char *path, struct error *err)

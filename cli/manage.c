@@ -6,6 +6,7 @@
 // is loaded here has an arena and a record of the devices of its own, so that all of it is freed.
 #include "cli/manage.h"
 
+#include "cli/hub/stop.h"
 #include "cli/load_memory.h"
 #include "cli/serve_config.h"
 #include "http/manage.h"
@@ -47,9 +48,11 @@ static enum http_error error_of(enum status status)
     case STATUS_NOT_FOUND:
         return HTTP_MODEL_NOT_FOUND;
     case STATUS_NO_SPACE:
+        return HTTP_NO_DISK;
     case STATUS_NO_MEMORY:
         return HTTP_NO_ROOM;
     case STATUS_REFUSED:
+    case STATUS_UNWANTED:
         return HTTP_UNAVAILABLE;
     default:
         return HTTP_INTERNAL;
@@ -121,8 +124,13 @@ static enum status model_load(const struct manager *m, struct loaded *fresh,
     fresh->devices = main->devices;
     enum status status = devices_load(fresh, m->args.device, spec, 1, err);
     main->devices = fresh->devices; // with a device that was not open before
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         status = models_fetch(fresh, err);
+        if (status == STATUS_IO) // the hub cannot be reached now
+            status = err->status = STATUS_REFUSED;
+        else if (status == STATUS_REFUSED) // the hub does not let this token read the model
+            status = err->status = STATUS_UNSUPPORTED;
+    }
     if (status != STATUS_OK)
         return status;
     budget_set(m, fresh);
@@ -231,24 +239,31 @@ void manager_job(void *context, struct manage_job *job)
 {
     struct manager *m = *(struct manager **)context;
     pthread_mutex_lock(&m->lock);
-    bool queued = m->count < JOBS_MAX && !m->ends;
+    bool queued = m->count < JOBS_MAX && !m->ends, ends = m->ends;
     if (queued)
         m->jobs[m->count++] = job;
     pthread_cond_signal(&m->news);
     pthread_mutex_unlock(&m->lock);
     if (queued)
         return;
-    reply_text(job, HTTP_UNAVAILABLE, text_of("Too many models wait to be loaded or unloaded."));
+    reply_text(job, HTTP_UNAVAILABLE,
+               text_of(ends ? "The server is shutting down."
+                            : "Too many models wait to be loaded or unloaded."));
     server_manage_done(m->args.models->server, job);
+}
+
+void manager_stop(struct manager *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->ends = true;
+    pthread_cond_signal(&m->news);
+    pthread_mutex_unlock(&m->lock);
+    hub_stop();
 }
 
 bool manager_close(struct manager *m, uint64_t deadline)
 {
-    pthread_mutex_lock(&m->lock);
-    m->ends = true;
     atomic_store(&m->args.models->stopping, true);
-    pthread_cond_signal(&m->news);
-    pthread_mutex_unlock(&m->lock);
     while (!atomic_load(&m->ended) && clock_ns() < deadline)
         usleep(POLL_US);
     if (!atomic_load(&m->ended))

@@ -235,6 +235,8 @@ static int wait_and_drain(struct serving *s)
     }
     if (engines_lost(&s->models.engines))
         log_line(LOG_ERROR, "all models have failed: the server ends");
+    if (s->manager)
+        manager_stop(s->manager);
     uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
     int aborted = server_drain(s->server);
     if (aborted != 0)

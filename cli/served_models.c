@@ -86,7 +86,7 @@ enum status served_models_add(struct served_models *all, struct loaded *loaded,
                               struct loaded_model *first, bool own, struct error *err)
 {
     if (all->count == MODELS_MAX || !engines_add(&all->engines, first))
-        return error_set(err, STATUS_NO_SPACE, "at most %d models are served: unload one first",
+        return error_set(err, STATUS_TOO_LARGE, "at most %d models are served: unload one first",
                          MODELS_MAX);
     struct served_entry *entry = heap_alloc_zeroed(1, sizeof *entry);
     entry->loaded = loaded;

@@ -32,8 +32,8 @@ struct served_models {
     _Atomic bool stopping; // true: waiting for requests ends
 };
 
-// Adds a loaded model and assigns slots to its engines; it is not served yet. NO_SPACE if there are
-// too many models. own: see served_entry.
+// Adds a loaded model and assigns slots to its engines; it is not served yet. TOO_LARGE if there
+// are too many models. own: see served_entry.
 enum status served_models_add(struct served_models *all, struct loaded *loaded,
                               struct loaded_model *first, bool own, struct error *err) MUST_USE;
 // At startup, one after the other: served_models_begin sets up the ports of all models added and

@@ -32,7 +32,8 @@ enum http_error {
     HTTP_OVERLOADED,       // 503 / 529, the queue is full
     HTTP_CROWDED,     // 503 / 529, found while the answer was generated; sends x-should-retry: true
     HTTP_UNAVAILABLE, // 503, loading or draining
-    HTTP_NO_ROOM,     // 507, a model to be loaded does not fit
+    HTTP_NO_ROOM,     // 507, a model to be loaded does not fit into the memory
+    HTTP_NO_DISK,     // 507, a model to be downloaded does not fit on the disk
     HTTP_TIMEOUT,     // 504
     HTTP_INTERNAL,    // 500
     HTTP_INTERNAL_SAME, // 500, and the same input would fail again; sends x-should-retry: false

@@ -6,6 +6,8 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cli/hub/sizes.h"
+#include "cli/hub/stop.h"
 #include "cli/options.h"
 #include "runtime/model/config.h"
 #include "runtime/source/modules.h"
@@ -79,6 +81,34 @@ void hub_ref_read(char commit[HUB_COMMIT_BYTES], const char *folder, const char 
     text = arena_copy(arena, text);
     if (hub_is_commit(text.at))
         memcpy(commit, text.at, HUB_COMMIT_BYTES);
+}
+
+enum status hub_revision_complete(struct hub_name *name, const char *folder, struct arena *arena,
+                                  struct error *err)
+{
+    char commit[HUB_COMMIT_BYTES];
+    hub_ref_read(commit, folder, name->revision, arena);
+    if (commit[0] != '\0' || !hub_is_commit_prefix(name->revision))
+        return STATUS_OK;
+    size_t digits = strlen(name->revision);
+    bool several = false;
+    DIR *entries = opendir(arena_format(arena, "%s/snapshots", folder).at);
+    struct dirent *entry;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        if (!hub_is_commit(entry->d_name) || strncmp(entry->d_name, name->revision, digits) != 0)
+            continue;
+        several = several || commit[0] != '\0';
+        memcpy(commit, entry->d_name, HUB_COMMIT_BYTES);
+    }
+    if (entries)
+        closedir(entries);
+    if (several)
+        return error_set(err, STATUS_INVALID,
+                         "%s has several cached commits that begin with %s: give more digits",
+                         name->repo, name->revision);
+    if (commit[0] != '\0')
+        memcpy(name->revision, commit, HUB_COMMIT_BYTES);
+    return STATUS_OK;
 }
 
 static enum status write_failed(const char *path, struct error *err)
@@ -203,12 +233,12 @@ void hub_snapshot_list(struct hub_listing *out, const char *folder, const char *
 }
 
 // Returns false if the list of the commit's files, which newer programs of the hub store, names a
-// small file that the snapshot lacks.
-static bool descriptions_complete(const struct hub_listing *have, const char *folder,
-                                  const char *commit, struct arena *arena)
+// small file that the snapshot lacks, or another size for a file that weft reads.
+static bool tree_fits(const struct hub_listing *have, const struct hub_listing *chosen,
+                      const char *folder, const char *commit, struct arena *arena)
 {
     json_t *tree;
-    bool complete = true;
+    bool fits = true;
     const char *key;
     json_t *value;
     const char *path = arena_format(arena, "%s/trees/%s.json", folder, commit).at;
@@ -216,11 +246,17 @@ static bool descriptions_complete(const struct hub_listing *have, const char *fo
         return true;
     json_object_foreach(json_object_get(tree, "files"), key, value)
     {
-        if (hub_is_description(key) && !hub_listing_find(have, key))
-            complete = false;
+        int64_t size;
+        const struct hub_file *file = hub_listing_find(have, key);
+        bool description = hub_is_description(key);
+        if (!file)
+            fits = fits && !description;
+        else if (file->etag && (description || hub_listing_find(chosen, key)) &&
+                 json_integer_exact(json_object_get(value, "size"), &size))
+            fits = fits && size == (int64_t)file->bytes;
     }
     json_decref(tree);
-    return complete;
+    return fits;
 }
 
 // Returns the subfolder with the weights: the first module of sentence-transformers.
@@ -237,10 +273,27 @@ static const char *weights_subfolder(const char *snapshot, struct arena *arena)
     return inside;
 }
 
-static bool folder_complete(const char *snapshot, const struct hub_listing *have,
-                            const struct hub_name *name, struct arena *arena)
+// Returns false if a file of *have that weft reads has another size than was noted.
+static bool sizes_fit(const struct hub_listing *have, const struct hub_listing *chosen,
+                      const char *folder, struct arena *arena)
 {
-    struct hub_listing chosen = {0};
+    json_t *sizes = hub_sizes_read(folder, arena);
+    bool fit = true;
+    for (size_t i = 0; i < have->count && fit; i++) {
+        const struct hub_file *file = &have->files[i];
+        int64_t noted;
+        bool is_read = hub_is_description(file->path) || hub_listing_find(chosen, file->path);
+        if (is_read && file->etag && json_integer_exact(json_object_get(sizes, file->etag), &noted))
+            fit = noted == (int64_t)file->bytes;
+    }
+    json_decref(sizes);
+    return fit;
+}
+
+static bool folder_complete(struct hub_listing *chosen, const char *snapshot,
+                            const struct hub_listing *have, const struct hub_name *name,
+                            struct arena *arena)
+{
     json_t *index = NULL;
     const char *inside = weights_subfolder(snapshot, arena);
     const char *config = arena_format(arena, "%sconfig.json", inside).at;
@@ -250,7 +303,7 @@ static bool folder_complete(const char *snapshot, const struct hub_listing *have
         return false;
     if (json_file_parse(&index, path, HUB_JSON_BYTES_MAX, &(struct error){0}) != STATUS_OK)
         index = NULL;
-    bool complete = hub_folder_select(&chosen, have, name, inside, index, arena,
+    bool complete = hub_folder_select(chosen, have, name, inside, index, arena,
                                       &(struct error){0}) == STATUS_OK;
     json_decref(index);
     return complete;
@@ -259,22 +312,24 @@ static bool folder_complete(const char *snapshot, const struct hub_listing *have
 const char *hub_snapshot_find(const char *folder, const char *commit, const struct hub_name *name,
                               bool clear, struct arena *arena)
 {
-    struct hub_listing have, parts = {0};
+    struct hub_listing have, chosen = {0};
     const char *snapshot = arena_format(arena, "%s/snapshots/%s", folder, commit).at;
     if (commit[0] == '\0')
         return NULL;
     hub_snapshot_list(&have, folder, commit, arena);
     if (hub_is_folder(&have, name))
-        return folder_complete(snapshot, &have, name, arena) &&
-                       descriptions_complete(&have, folder, commit, arena)
+        return folder_complete(&chosen, snapshot, &have, name, arena) &&
+                       tree_fits(&have, &chosen, folder, commit, arena) &&
+                       sizes_fit(&have, &chosen, folder, arena)
                    ? snapshot
                    : NULL;
     struct hub_name wanted = *name;
     if (wanted.quant[0] == '\0' && clear)
         snprintf(wanted.quant, sizeof wanted.quant, "Q4_K_M");
-    if (hub_gguf_select(&parts, &have, &wanted, arena, &(struct error){0}) != STATUS_OK)
+    if (hub_gguf_select(&chosen, &have, &wanted, arena, &(struct error){0}) != STATUS_OK ||
+        !sizes_fit(&have, &chosen, folder, arena))
         return NULL;
-    return arena_format(arena, "%s/%s", snapshot, parts.files[0].path).at;
+    return arena_format(arena, "%s/%s", snapshot, chosen.files[0].path).at;
 }
 
 enum status hub_lock(int *out, const char *cache, const char *repo, const char *etag, bool wait,
@@ -309,7 +364,8 @@ enum status hub_lock(int *out, const char *cache, const char *repo, const char *
         if (busy && !told && log_level_get() >= LOG_WARNING)
             log_text("waiting for another process that downloads %s\n", repo);
         told = told || busy;
-        usleep(busy ? 100000 : 0);
+        if (busy && !hub_sleep(100))
+            status = hub_stopped(repo, err);
     }
     return status;
 }
@@ -340,15 +396,27 @@ static void error_rename(struct error *err, const char *stage, const char *repo)
     }
 }
 
+// Creates an empty folder for links: in the repository's folder, or in that of temporary files if
+// the cache is read-only. NULL, with errno, if it cannot.
+static char *stage_make(const char *folder, struct arena *arena)
+{
+    const char *other = options_environment("TMPDIR");
+    char *stage = (char *)arena_format(arena, "%s/.weft-XXXXXX", folder).at;
+    if (mkdtemp(stage))
+        return stage;
+    stage = (char *)arena_format(arena, "%s/.weft-XXXXXX", other ? other : "/tmp").at;
+    return mkdtemp(stage);
+}
+
 enum status hub_judge(const char **weights, const char *folder, const struct hub_name *name,
                       const struct hub_listing *files, struct arena *arena, struct error *err)
 {
     char full[PATH_MAX];
-    char *stage = (char *)arena_format(arena, "%s/.weft-XXXXXX", folder).at;
     enum status status = STATUS_OK;
     *weights = "";
-    if (!mkdtemp(stage) || !realpath(folder, full))
-        return write_failed(stage, err);
+    const char *stage = realpath(folder, full) ? stage_make(folder, arena) : NULL;
+    if (!stage)
+        return write_failed(folder, err);
     for (size_t i = 0; i < files->count && status == STATUS_OK; i++) {
         const char *path = arena_format(arena, "%s/%s", stage, files->files[i].path).at;
         const char *blob = arena_format(arena, "%s/blobs/%s", full, files->files[i].etag).at;

@@ -23,14 +23,18 @@ const char *hub_repo_folder(const char *cache, const char *repo, struct arena *a
 // commit is returned unchanged, also if the cache has no snapshot of it.
 void hub_ref_read(char commit[HUB_COMMIT_BYTES], const char *folder, const char *revision,
                   struct arena *arena);
+// Replaces a revision that is the beginning of the commit of one cached snapshot, and no cached
+// branch or tag, by that commit. INVALID if it is the beginning of several.
+enum status hub_revision_complete(struct hub_name *name, const char *folder, struct arena *arena,
+                                  struct error *err) MUST_USE;
 // Stores the commit of a branch or tag; does nothing if the revision is a commit.
 enum status hub_ref_write(const char *folder, const char *revision, const char *commit,
                           struct arena *arena, struct error *err) MUST_USE;
 
 // Finds the model in a snapshot. Returns the folder or the GGUF file that the other modules of weft
-// open, or NULL if a file is missing. clear: for a GGUF model whose name has no quant. true: only
-// Q4_K_M, the default, is accepted; false: also the only GGUF file of the snapshot, although the
-// hub may have Q4_K_M.
+// open, or NULL if a file is missing or has another size than hub_sizes_note stored. clear: for a
+// GGUF model whose name has no quant. true: only Q4_K_M, the default, is accepted; false: also the
+// only GGUF file of the snapshot, although the hub may have Q4_K_M.
 const char *hub_snapshot_find(const char *folder, const char *commit, const struct hub_name *name,
                               bool clear, struct arena *arena);
 
@@ -40,7 +44,7 @@ void hub_snapshot_list(struct hub_listing *out, const char *folder, const char *
                        struct arena *arena);
 
 const char *hub_blob_path(const char *folder, const char *etag, struct arena *arena);
-// Returns true if the blob of the file is complete.
+// Returns true if the blob of the file exists and has the file's size.
 bool hub_blob_exists(const char *folder, const struct hub_file *file, struct arena *arena);
 
 // Creates the link of a file in a snapshot, in place of one that leads nowhere; a file or link that

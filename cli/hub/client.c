@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/hub/cache.h"
+#include "cli/hub/stop.h"
 #include "cli/options.h"
 
 #include <ctype.h>
@@ -96,6 +97,36 @@ static const char *origin_of(const char *url, struct arena *arena)
     return origin;
 }
 
+// Moves USER:PASSWORD@ from the endpoint to client->login.
+static void login_split(struct hub_client *client)
+{
+    const char *begin = strstr(client->endpoint, "://");
+    begin = begin ? begin + 3 : client->endpoint;
+    size_t host = strcspn(begin, "/");
+    const char *end = memrchr(begin, '@', host);
+    if (!end)
+        return;
+    size_t bytes = (size_t)(end - begin);
+    CURL *easy = curl_easy_init();
+    char *user = NULL, *password = NULL;
+    const char *colon = memchr(begin, ':', bytes);
+    size_t user_bytes = colon ? (size_t)(colon - begin) : bytes;
+    if (easy && user_bytes > 0)
+        user = curl_easy_unescape(easy, begin, (int)user_bytes, NULL);
+    if (easy && colon && colon + 1 < end)
+        password = curl_easy_unescape(easy, colon + 1, (int)(end - colon - 1), NULL);
+    client->login = heap_alloc(bytes + 2);
+    snprintf(client->login, bytes + 2, "%s:%s", user ? user : "", password ? password : "");
+    if (password)
+        explicit_bzero(password, strlen(password));
+    curl_free(user);
+    curl_free(password);
+    curl_easy_cleanup(easy);
+    client->endpoint = arena_format(client->arena, "%.*s%s", (int)(begin - client->endpoint),
+                                    client->endpoint, end + 1)
+                           .at;
+}
+
 enum status hub_client_open(struct hub_client *client, struct arena *arena, struct error *err)
 {
     static const char *const bundles[] = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"};
@@ -105,6 +136,7 @@ enum status hub_client_open(struct hub_client *client, struct arena *arena, stru
     while (endpoint.bytes > 0 && endpoint.at[endpoint.bytes - 1] == '/')
         endpoint.bytes--;
     client->endpoint = arena_copy(arena, endpoint).at;
+    login_split(client);
     client->origin = origin_of(client->endpoint, arena);
     if (!client->origin || strpbrk(client->endpoint, " ?#"))
         return error_set(err, STATUS_INVALID,
@@ -117,10 +149,13 @@ enum status hub_client_open(struct hub_client *client, struct arena *arena, stru
 
 void hub_client_close(struct hub_client *client)
 {
-    if (client->token)
-        explicit_bzero(client->token, strlen(client->token));
-    heap_free(client->token);
-    client->token = NULL;
+    char **const secrets[] = {&client->token, &client->login};
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+        if (*secrets[i])
+            explicit_bzero(*secrets[i], strlen(*secrets[i]));
+        heap_free(*secrets[i]);
+        *secrets[i] = NULL;
+    }
 }
 
 // Copies the value of a header without spaces, quotes and W/ if the line has this name.
@@ -186,19 +221,32 @@ static size_t header_handle(char *at, size_t one, size_t bytes, void *context)
     return bytes;
 }
 
+// Ends the transfer after hub_stop.
+static int on_progress(void *context, curl_off_t all, curl_off_t done, curl_off_t all_sent,
+                       curl_off_t sent)
+{
+    (void)context, (void)all, (void)done, (void)all_sent, (void)sent;
+    return hub_is_stopped();
+}
+
 void hub_request_set(const struct hub_client *client, CURL *easy, const char *url,
                      struct hub_answer *answer, struct curl_slist **headers)
 {
     const char *origin = origin_of(url, client->arena);
+    bool own = origin && strcmp(origin, client->origin) == 0;
     curl_easy_reset(easy);
     *headers = NULL;
-    if (client->token && origin && strcmp(origin, client->origin) == 0)
+    if (client->token && own)
         *headers = curl_slist_append(*headers, client->token);
+    else if (client->login && own)
+        curl_easy_setopt(easy, CURLOPT_USERPWD, client->login);
     *answer = (struct hub_answer){0};
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "weft/" WEFT_VERSION);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -230,6 +278,8 @@ enum status hub_failed(const struct hub_client *client, const struct hub_name *n
                        const struct hub_answer *answer, CURLcode curl, struct error *err)
 {
     const char *hub = client->endpoint;
+    if (hub_is_stopped())
+        return hub_stopped(name->repo, err);
     if (curl == CURLE_WRITE_ERROR)
         return err->status; // set by the function that could not write
     if (curl != CURLE_OK)
@@ -261,12 +311,12 @@ enum status hub_failed(const struct hub_client *client, const struct hub_name *n
                          name->repo, client->token ? "this token" : "no token (HF_TOKEN)", hub,
                          name->repo);
     if (answer->code == 429 && answer->retry_after > 0)
-        return error_set(err, STATUS_REFUSED,
+        return error_set(err, STATUS_IO,
                          "%s limits the number of requests: wait %u s, or set HF_TOKEN if it is "
                          "not set",
                          hub, answer->retry_after);
     if (answer->code == 429)
-        return error_set(err, STATUS_REFUSED,
+        return error_set(err, STATUS_IO,
                          "%s limits the number of requests: wait a few minutes, or set HF_TOKEN if "
                          "it is not set",
                          hub);
@@ -332,9 +382,8 @@ enum status hub_json(const struct hub_client *client, json_t **out, const char *
     for (uint32_t tries = 0; easy; tries++) {
         code = body_request(client, easy, url, answer, &body);
         bool good = code == CURLE_OK && answer->code == 200;
-        if (good || !hub_is_passing(answer, code, tries, &wait_ms))
+        if (good || !hub_is_passing(answer, code, tries, &wait_ms) || !hub_sleep(wait_ms))
             break;
-        usleep(wait_ms * 1000);
     }
     enum status status = STATUS_OK;
     if (code != CURLE_OK || answer->code != 200)

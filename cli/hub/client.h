@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to a hub by libcurl: address, token, answers, and errors as sentences. One thread uses a
-// client. The token is sent to the hub's own address only and is never part of a message.
+// client. The token, and a user with a password in HF_ENDPOINT, are sent to the hub's own address
+// only and are never part of a message.
 #pragma once
 
 #include "base/arena.h"
@@ -13,9 +14,10 @@
 #include <stdint.h>
 
 struct hub_client {
-    const char *endpoint;     // HF_ENDPOINT without a slash at its end
+    const char *endpoint;     // HF_ENDPOINT without userinfo and a slash at its end
     const char *origin;       // scheme, host and port of it
     char *token;              // header line with the token, or NULL; wiped by hub_client_close
+    char *login;              // USER:PASSWORD of HF_ENDPOINT, or NULL; wiped by hub_client_close
     const char *certificates; // file with the CA certificates; NULL: libcurl's default
     struct arena *arena;      // the caller's
 };

@@ -8,19 +8,28 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/hub/cache.h"
+#include "cli/hub/digest.h"
+#include "cli/hub/sizes.h"
+#include "cli/hub/stop.h"
 #include "cli/hub/transfer.h"
 #include "cli/options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGES_MAX = 1000 };
+enum {
+    PAGES_MAX = 1000,                       // pages of the list of files
+    DESCRIPTIONS_MAX = 1024,                // files other than weights and tokenizers
+    DESCRIPTION_BYTES = HUB_JSON_BYTES_MAX, // largest of them, which is parsed in memory
+};
 #define FILE_BYTES_MAX ((int64_t)1 << 50) // larger ones are not listed; sums do not overflow
 
 struct fetch {
-    const struct hub_name *name;
+    struct hub_name *name; // the revision may become a commit
+    bool checks;           // true if contents that are in the cache are compared with their digests
     const char *cache, *folder;
     char commit[HUB_COMMIT_BYTES];
     struct hub_client client;
@@ -113,7 +122,11 @@ static enum status listing_request(struct fetch *f, struct error *err)
         json_array_foreach(page, i, entry) entry_add(f, entry);
         json_decref(page);
     }
-    return STATUS_OK;
+    return url ? error_set(err, STATUS_TOO_LARGE,
+                           "%s has more than %d pages of files: it is not read, download the files "
+                           "of the model to a folder and give that",
+                           f->name->repo, PAGES_MAX)
+               : STATUS_OK;
 }
 
 static int etag_order(const void *a, const void *b)
@@ -121,16 +134,73 @@ static int etag_order(const void *a, const void *b)
     return strcmp(((const struct hub_file *)a)->etag, ((const struct hub_file *)b)->etag);
 }
 
+// Returns true if the content of the blob has the digest that is its name, or cannot be compared
+// with it.
+static bool blob_is_right(struct fetch *f, const struct hub_file *file)
+{
+    enum { PIECE_BYTES = 1 << 20 };
+    char found[DIGEST_TEXT_BYTES];
+    struct digest *digest;
+    FILE *in = fopen(hub_blob_path(f->folder, file->etag, f->arena), "re");
+    if (!in)
+        return true; // the loader reports it
+    bool known = digest_open(&digest, file->large, file->bytes, &(struct error){0}) == STATUS_OK;
+    char *piece = heap_alloc(PIECE_BYTES);
+    for (size_t got = 1; known && got > 0 && !hub_is_stopped();) {
+        got = fread(piece, 1, PIECE_BYTES, in);
+        digest_add(digest, piece, got);
+        f->progress.bytes += got;
+        hub_progress_show(&f->progress);
+    }
+    bool right = !known || ferror(in) || hub_is_stopped();
+    if (!right) {
+        digest_finish(digest, found);
+        right = strcmp(found, file->etag) == 0;
+    }
+    if (known)
+        digest_close(digest);
+    heap_free(piece);
+    fclose(in);
+    return right;
+}
+
+// Removes a blob that has another digest than its name. The caller has its lock.
+static enum status damaged_remove(struct fetch *f, const struct hub_file *file, struct error *err)
+{
+    const char *blob = hub_blob_path(f->folder, file->etag, f->arena);
+    if (!f->checks || !hub_blob_exists(f->folder, file, f->arena) || blob_is_right(f, file))
+        return STATUS_OK;
+    hub_progress_end(&f->progress);
+    log_line(LOG_WARNING, "%s: %s in the cache is damaged and is fetched again", f->name->repo,
+             file->path);
+    return unlink(blob) == 0 ? STATUS_OK
+                             : error_set(err, STATUS_IO, "%s is damaged and cannot be removed: %s",
+                                         blob, strerror(errno));
+}
+
+// Lists the files whose blobs are missing or damaged.
+static struct hub_listing missing_list(struct fetch *f, const struct hub_listing *files)
+{
+    struct hub_listing missing = {0};
+    hub_progress_begin(&f->progress, "checking", f->name->repo);
+    for (size_t i = 0; i < files->count; i++)
+        if (f->checks && hub_blob_exists(f->folder, &files->files[i], f->arena))
+            f->progress.bytes_all += files->files[i].bytes;
+    for (size_t i = 0; i < files->count; i++)
+        if (!hub_blob_exists(f->folder, &files->files[i], f->arena) ||
+            (f->checks && !blob_is_right(f, &files->files[i])))
+            hub_listing_add(&missing, files->files[i], f->arena);
+    hub_progress_end(&f->progress);
+    return missing;
+}
+
 // Downloads what is missing of the files. Locks the blobs in the order of their names, so that two
 // processes cannot wait for each other.
 static enum status files_fetch(struct fetch *f, const struct hub_listing *files, struct error *err)
 {
-    struct hub_listing missing = {0};
-    for (size_t i = 0; i < files->count; i++)
-        if (!hub_blob_exists(f->folder, &files->files[i], f->arena))
-            hub_listing_add(&missing, files->files[i], f->arena);
+    struct hub_listing missing = missing_list(f, files);
     if (missing.count == 0)
-        return STATUS_OK;
+        return hub_is_stopped() ? hub_stopped(f->name->repo, err) : STATUS_OK;
     qsort(missing.files, missing.count, sizeof *missing.files, etag_order);
     int *locks = arena_alloc(f->arena, missing.count * sizeof *locks);
     size_t locked = 0;
@@ -141,7 +211,10 @@ static enum status files_fetch(struct fetch *f, const struct hub_listing *files,
         status = hub_lock(&locks[locked], f->cache, f->name->repo, missing.files[i].etag, true,
                           f->arena, err);
         locked += status == STATUS_OK;
+        if (status == STATUS_OK)
+            status = damaged_remove(f, &missing.files[i], err);
     }
+    hub_progress_begin(&f->progress, "fetching", f->name->repo);
     if (status == STATUS_OK)
         status =
             hub_transfer(&f->client, f->name, f->folder, f->commit, &missing, &f->progress, err);
@@ -162,25 +235,49 @@ static json_t *index_read(const struct fetch *f, const char *weights)
     return index;
 }
 
+// Adds the small files to f->wanted. Returns an error if there is nothing to judge, or they are too
+// large.
+static enum status descriptions_select(struct fetch *f, struct error *err)
+{
+    struct hub_listing ignored = {0};
+    if (hub_listing_find(&f->listing, "adapter_config.json"))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s is an adapter, not a model (adapter_config.json), and weft serves no "
+                         "adapters: merge it into its base model and serve that folder",
+                         f->name->repo);
+    if (!hub_listing_find(&f->listing, "config.json"))
+        return hub_folder_select(&ignored, &f->listing, f->name, "", NULL, f->arena, err) ==
+                       STATUS_OK
+                   ? error_set(err, STATUS_UNSUPPORTED,
+                               "%s has no config.json: it is not a model that weft reads",
+                               f->name->repo)
+                   : err->status;
+    for (size_t i = 0; i < f->listing.count; i++) {
+        const struct hub_file *file = &f->listing.files[i];
+        if (!hub_is_description(file->path))
+            continue;
+        if (file->bytes > DESCRIPTION_BYTES)
+            return error_set(
+                err, STATUS_TOO_LARGE,
+                "%s: %s has %.0f MB, and at most %d MB are read: it is not the file of "
+                "a model",
+                f->name->repo, file->path, (double)file->bytes * 1e-6, DESCRIPTION_BYTES / 1000000);
+        if (f->wanted.count == DESCRIPTIONS_MAX)
+            return error_set(err, STATUS_TOO_LARGE,
+                             "%s has more than %d templates and settings: it is not read",
+                             f->name->repo, DESCRIPTIONS_MAX);
+        hub_listing_add(&f->wanted, *file, f->arena);
+    }
+    return STATUS_OK;
+}
+
 // Downloads the small files, judges the model by them, and adds weights and tokenizer to f->wanted.
 static enum status folder_describe(struct fetch *f, struct error *err)
 {
     const char *weights;
-    for (size_t i = 0; i < f->listing.count; i++)
-        if (hub_is_description(f->listing.files[i].path))
-            hub_listing_add(&f->wanted, f->listing.files[i], f->arena);
-    // without weights or a tokenizer there is nothing to judge
-    struct hub_listing ignored = {0};
-    const struct hub_file *config = hub_listing_find(&f->listing, "config.json");
-    if (!config || hub_listing_find(&f->listing, "adapter_config.json"))
-        return hub_folder_select(&ignored, &f->listing, f->name, "", NULL, f->arena, err) ==
-                       STATUS_OK
-                   ? error_set(err, STATUS_UNSUPPORTED,
-                               "%s has no config.json: it is not a model "
-                               "that weft reads",
-                               f->name->repo)
-                   : err->status;
-    enum status status = files_fetch(f, &f->wanted, err);
+    enum status status = descriptions_select(f, err);
+    if (status == STATUS_OK)
+        status = files_fetch(f, &f->wanted, err);
     if (status == STATUS_OK)
         status = hub_judge(&weights, f->folder, f->name, &f->wanted, f->arena, err);
     if (status != STATUS_OK)
@@ -218,6 +315,8 @@ static enum status snapshot_write(struct fetch *f, struct error *err)
     }
     if (status == STATUS_OK && last)
         status = hub_link(f->folder, f->commit, last, f->arena, err);
+    if (status == STATUS_OK)
+        hub_sizes_note(f->folder, &f->wanted, f->arena);
     return status == STATUS_OK
                ? hub_ref_write(f->folder, f->name->revision, f->commit, f->arena, err)
                : status;
@@ -225,17 +324,15 @@ static enum status snapshot_write(struct fetch *f, struct error *err)
 
 static enum status model_download(struct fetch *f, const char **out, struct error *err)
 {
-    enum status status = listing_request(f, err);
-    if (status != STATUS_OK)
-        return status;
     bool folder = hub_is_folder(&f->listing, f->name);
-    hub_progress_begin(&f->progress, f->name->repo);
-    status = folder ? folder_describe(f, err)
-                    : hub_gguf_select(&f->wanted, &f->listing, f->name, f->arena, err);
+    uint64_t begun = clock_ns();
+    enum status status = folder ? folder_describe(f, err)
+                                : hub_gguf_select(&f->wanted, &f->listing, f->name, f->arena, err);
+    if (status == STATUS_OK && !folder)
+        status = hub_quant_check(f->wanted.files[0].path, f->name, err);
     if (status != STATUS_OK)
         return status;
     start_show(f);
-    hub_progress_begin(&f->progress, f->name->repo);
     status = files_fetch(f, &f->wanted, err);
     hub_progress_end(&f->progress);
     if (status == STATUS_OK)
@@ -243,7 +340,7 @@ static enum status model_download(struct fetch *f, const char **out, struct erro
     if (status != STATUS_OK)
         return status;
     log_line(LOG_INFO, "%s is complete at commit %s in %.1f s", f->name->repo, f->commit,
-             (double)(clock_ns() - f->progress.begun_ns) * 1e-9);
+             (double)(clock_ns() - begun) * 1e-9);
     const char *inside = folder ? "" : f->wanted.files[0].path;
     *out = arena_format(f->arena, "%s/snapshots/%s%s%s", f->folder, f->commit, folder ? "" : "/",
                         inside)
@@ -259,47 +356,67 @@ static enum status hub_ask(struct fetch *f, const char *known, const char **out,
         status = commit_request(f, err);
     else if (status == STATUS_OK)
         memcpy(f->commit, f->name->revision, HUB_COMMIT_BYTES);
-    bool unreachable = status == STATUS_IO;
-    *out = status == STATUS_OK ? hub_snapshot_find(f->folder, f->commit, f->name, true, f->arena)
-                               : NULL;
+    *out = NULL;
+    if (status == STATUS_OK && !f->checks)
+        *out = hub_snapshot_find(f->folder, f->commit, f->name, true, f->arena);
     if (*out)
         status = hub_ref_write(f->folder, f->name->revision, f->commit, f->arena, err);
-    else if (status == STATUS_OK)
-        status = model_download(f, out, err);
-    else if (unreachable && known) {
+    else if (status == STATUS_OK) {
+        status = listing_request(f, err);
+        if (status == STATUS_OK) {
+            known = NULL; // the hub answers: a failure of the download is reported
+            status = model_download(f, out, err);
+        }
+    }
+    if (status == STATUS_IO && known) {
         log_line(LOG_WARNING, "%s: the model in the cache is used, because %s", f->name->repo,
                  err->text);
         *out = known;
+        hub_ref_read(f->commit, f->folder, f->name->revision, f->arena);
         status = STATUS_OK;
     }
     hub_client_close(&f->client);
     return status;
 }
 
-enum status hub_fetch(const char **out, const struct hub_name *name, enum hub_wish wish,
-                      struct arena *arena, struct error *err)
+// Finds the model in the cache, else asks the hub. f: with the name, what is checked and the arena.
+static enum status model_find(struct fetch *f, const char **out, struct error *err)
 {
-    struct fetch f = {.name = name, .arena = arena};
-    enum status status = hub_cache_folder(&f.cache, arena, err);
+    enum status status = hub_cache_folder(&f->cache, f->arena, err);
     if (status != STATUS_OK)
         return status;
-    f.folder = hub_repo_folder(f.cache, name->repo, arena);
-    hub_ref_read(f.commit, f.folder, name->revision, arena);
-    *out = hub_snapshot_find(f.folder, f.commit, name, true, arena);
+    f->folder = hub_repo_folder(f->cache, f->name->repo, f->arena);
+    status = hub_revision_complete(f->name, f->folder, f->arena, err);
+    if (status != STATUS_OK)
+        return status;
+    hub_ref_read(f->commit, f->folder, f->name->revision, f->arena);
+    *out = hub_snapshot_find(f->folder, f->commit, f->name, true, f->arena);
     bool offline = hub_is_offline();
-    if (*out && (wish == HUB_CACHED || offline)) {
-        log_line(LOG_INFO, "%s: commit %s of the cache", name->repo, f.commit);
+    if (*out && (!f->checks || offline)) {
+        log_line(LOG_INFO, "%s: commit %s of the cache", f->name->repo, f->commit);
         return STATUS_OK;
     }
-    const char *known = *out ? *out : hub_snapshot_find(f.folder, f.commit, name, false, arena);
+    const char *known =
+        *out ? *out : hub_snapshot_find(f->folder, f->commit, f->name, false, f->arena);
     if (!offline)
-        return hub_ask(&f, known, out, err);
+        return hub_ask(f, known, out, err);
     *out = known;
     return known ? STATUS_OK
                  : error_set(err, STATUS_NOT_FOUND,
                              "there is no folder %s here, %s is not complete in %s, and "
                              "HF_HUB_OFFLINE is set: unset it, or copy the model there",
-                             name->repo, name->repo, f.cache);
+                             f->name->repo, f->name->repo, f->cache);
+}
+
+enum status hub_fetch(const char **out, const struct hub_name *name, enum hub_wish wish,
+                      struct arena *arena, struct error *err)
+{
+    struct hub_name wanted = *name;
+    struct fetch f = {.name = &wanted, .checks = wish == HUB_NEWEST, .arena = arena};
+    enum status status = model_find(&f, out, err);
+    if (status == STATUS_OK && f.checks && log_level_get() >= LOG_WARNING)
+        log_text("%s at commit %s (%s)\n", name->repo, f.commit, name->revision);
+    return status;
 }
 
 enum status hub_model_find(const char **out, const char *text, struct arena *arena,

@@ -73,8 +73,19 @@ bool hub_name_is(struct hub_name *out, const char *text)
     return stat(owner, &about) != 0 || !S_ISDIR(about.st_mode);
 }
 
-bool hub_is_commit(const char *text)
+// Returns the number of digits if the text has only the digits of a commit, else 0.
+static size_t commit_digits(const char *text)
 {
     size_t digits = strspn(text, "0123456789abcdef");
-    return digits == 40 && text[digits] == '\0';
+    return text[digits] == '\0' ? digits : 0;
+}
+
+bool hub_is_commit(const char *text)
+{
+    return commit_digits(text) == 40;
+}
+
+bool hub_is_commit_prefix(const char *text)
+{
+    return commit_digits(text) >= 7 && commit_digits(text) < 40;
 }

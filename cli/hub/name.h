@@ -22,3 +22,5 @@ bool hub_name_is(struct hub_name *out, const char *text);
 
 // Returns true for the 40 lower-case hexadecimal digits of a commit.
 bool hub_is_commit(const char *text);
+// Returns true for 7 to 39 of these digits, which may be the beginning of a commit.
+bool hub_is_commit_prefix(const char *text);

@@ -11,9 +11,9 @@
 
 enum { COLUMNS = 79, NAME_BYTES = 36 };
 
-void hub_progress_begin(struct hub_progress *p, const char *what)
+void hub_progress_begin(struct hub_progress *p, const char *verb, const char *what)
 {
-    *p = (struct hub_progress){.what = what, .terminal = isatty(STDERR_FILENO)};
+    *p = (struct hub_progress){.verb = verb, .what = what, .terminal = isatty(STDERR_FILENO)};
     p->begun_ns = p->shown_ns = clock_ns();
 }
 
@@ -41,7 +41,7 @@ void hub_progress_show(struct hub_progress *p)
     p->open = p->terminal;
     safe_put(name, sizeof name, text_of(p->what));
     speed_write(p, speed, sizeof speed, now);
-    snprintf(line, sizeof line, "fetching %s: %.0f %% of %.2f GB%s", name,
+    snprintf(line, sizeof line, "%s %s: %.0f %% of %.2f GB%s", p->verb, name,
              100.0 * (double)p->bytes / (double)p->bytes_all, (double)p->bytes_all * 1e-9, speed);
     if (p->terminal)
         log_text("\r%-*.*s", COLUMNS, COLUMNS, line);

@@ -123,13 +123,15 @@ static enum status files_remove(const char *folder, const char *commit,
     return STATUS_OK;
 }
 
-enum status hub_remove(uint64_t *bytes, const struct hub_name *name, bool only, struct arena *arena,
-                       struct error *err)
+enum status hub_remove(uint64_t *bytes, const struct hub_name *given, bool only,
+                       struct arena *arena, struct error *err)
 {
     const char *cache;
     struct stat about;
     char commit[HUB_COMMIT_BYTES];
     struct hub_listing files, chosen = {0};
+    struct hub_name wanted = *given;
+    const struct hub_name *name = &wanted;
     enum status status = hub_cache_folder(&cache, arena, err);
     if (status != STATUS_OK)
         return status;
@@ -137,7 +139,9 @@ enum status hub_remove(uint64_t *bytes, const struct hub_name *name, bool only, 
     if (lstat(folder, &about) != 0)
         return error_set(err, STATUS_NOT_FOUND, "%s is not in %s: 'weft list' shows what is",
                          name->repo, cache);
-    status = locks_check(cache, name, arena, err);
+    status = hub_revision_complete(&wanted, folder, arena, err);
+    if (status == STATUS_OK)
+        status = locks_check(cache, name, arena, err);
     tree_bytes = 0;
     bool all = !only && name->quant[0] == '\0';
     if (status == STATUS_OK && all)

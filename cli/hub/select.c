@@ -3,6 +3,7 @@
 #include "cli/hub/select.h"
 
 #include "base/text.h"
+#include "runtime/model/dequantise.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -265,6 +266,28 @@ static enum status quant_unclear(const struct gguf_group *groups, size_t count,
                      "%s has no file for %s: give the end of one of these as %s:QUANT: %s%s",
                      name->repo, name->quant[0] != '\0' ? name->quant : default_quant, name->repo,
                      listed, used >= sizeof listed - 200 ? ", ..." : "");
+}
+
+enum status hub_quant_check(const char *path, const struct hub_name *name, struct error *err)
+{
+    enum { TYPES_MAX = 64 }; // numbers of types in the format
+    uint32_t parts;
+    size_t stem = stem_bytes(path, &parts), begin = stem;
+    while (begin > 0 && !strchr("-./", path[begin - 1]))
+        begin--;
+    for (uint32_t id = 0; id < TYPES_MAX; id++) {
+        const struct gguf_type *type = gguf_type_of(id);
+        if (!type || type->elements == 1 || dequantise_knows(type))
+            continue;
+        size_t bytes = strlen(type->name);
+        bool ends = stem - begin == bytes || (stem - begin > bytes && path[begin + bytes] == '_');
+        if (ends && strncasecmp(path + begin, type->name, bytes) == 0)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "%s: %.200s has tensors in %s, which weft does not read: choose "
+                             "another file, such as one in Q4_K_M or Q8_0",
+                             name->repo, path, type->name);
+    }
+    return STATUS_OK;
 }
 
 static int file_order(const void *a, const void *b)

@@ -44,3 +44,8 @@ enum status hub_folder_select(struct hub_listing *out, const struct hub_listing 
 enum status hub_gguf_select(struct hub_listing *out, const struct hub_listing *listing,
                             const struct hub_name *name, struct arena *arena,
                             struct error *err) MUST_USE;
+
+// Returns UNSUPPORTED if the name of a GGUF file ends with a type of quantised blocks that weft
+// does not read, such as IQ4_XS or Q3_K_M.
+enum status hub_quant_check(const char *path, const struct hub_name *name,
+                            struct error *err) MUST_USE;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/hub/cache.h"
 #include "cli/hub/digest.h"
+#include "cli/hub/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -401,6 +402,10 @@ static void download_run(struct download *d)
     while (connections_begin(d) > 0 && d->status == STATUS_OK) {
         int running, left;
         CURLMsg *message;
+        if (hub_is_stopped()) {
+            d->status = hub_stopped(d->name->repo, d->err);
+            return;
+        }
         curl_multi_perform(d->multi, &running);
         while ((message = curl_multi_info_read(d->multi, &left)) != NULL) {
             struct segment_request *c = NULL;

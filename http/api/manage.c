@@ -17,6 +17,33 @@ static void job_drop(struct manage_call *m)
     m->job = NULL;
 }
 
+// Returns true if a text has a control character: the rest of the program would read the text to a
+// NUL, and a name is written into the log, metrics and folders.
+static bool has_controls(const json_t *value)
+{
+    const char *at = json_string_value(value);
+    for (size_t i = 0; i < json_string_length(value); i++)
+        if ((unsigned char)at[i] < 0x20 || at[i] == 0x7f)
+            return true;
+    return false;
+}
+
+// Fails the call if a member is a text with a control character, or a list with one.
+static void controls_check(struct body_call *call)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(call->body, key, value)
+    {
+        bool found = has_controls(value);
+        for (size_t i = 0; i < json_array_size(value); i++)
+            found = found || has_controls(json_array_get(value, i));
+        if (found)
+            fields_fail(&call->fields, HTTP_INVALID_VALUE, key,
+                        "must not contain control characters");
+    }
+}
+
 static void job_prepare(struct exchange *x, bool unload)
 {
     struct manage_call *m = call_begin(x, sizeof *m);
@@ -24,6 +51,7 @@ static void job_prepare(struct exchange *x, bool unload)
     if (!json_is_string(model))
         fields_fail(&m->call.fields, model ? HTTP_INVALID_TYPE : HTTP_MISSING_FIELD, "model",
                     "must be the name or the path of a model");
+    controls_check(&m->call);
     m->job = heap_alloc_zeroed(1, sizeof *m->job);
     m->job->unload = unload;
     m->job->body = json_incref(m->call.body);

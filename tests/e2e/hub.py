@@ -102,7 +102,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             entries.append(entry)
         begin = int(urllib.parse.parse_qs(path.query).get("cursor", ["0"])[0])
         more = {}
-        if begin + PAGE < len(entries):
+        if begin + PAGE < len(entries) or hub.endless:
             more["Link"] = f'<{hub.base}{path.path}?recursive=true&cursor={begin + PAGE}>; rel="next"'
         self.json(entries[begin:begin + PAGE], **more)
 
@@ -169,6 +169,7 @@ class Hub:
 
     def __init__(self):
         self.repos, self.faults, self.contents, self.sizes, self.requests = {}, {}, {}, {}, []
+        self.endless = False  # true: each page of a listing has a next one
         self.token, self.gated, self.no_ranges, self.pause, self.slow, self.sent = None, False, False, False, 0, 0
         self.paused, self.resume = threading.Event(), threading.Event()
         self.lock = threading.Lock()

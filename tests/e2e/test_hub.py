@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import harness
@@ -122,14 +123,32 @@ def test_every_command_takes_a_name():
 def test_a_server_serves_a_name():
     with Place() as place:
         repo = place.hub.add("org/embed", embedder())
-        server = Server("org/embed", "--device", "cpu", env=place.env(HF_HUB_OFFLINE="", HF_HUB_CACHE=""))
+        server = Server("org/embed", "--device", "cpu", "--admin-key", "admin", env=place.env(HF_HUB_OFFLINE="", HF_HUB_CACHE=""))
+
+        def load(name):
+            return server.post("/v1/models/load", {"model": name}, authorization="Bearer admin")
         try:
             listed = server.request("GET", "/v1/models", headers={"authorization": f"Bearer {harness.KEY}"}).json
             assert [m["id"] for m in listed["data"]] == ["org/embed"]
             assert server.post("/v1/embeddings", {"model": "org/embed", "input": "hello"}).status == 200
             assert repo.commit in server.output()
+            place.hub.add("org/big", big())
+            place.hub.sizes["model.safetensors"] = 1 << 49
+            answer = harness.expect(load("org/big"), 507, "insufficient_storage")
+            assert "org/big needs " in answer.error["message"] and "GB are free in" in answer.error["message"], answer.text
+            place.hub.sizes.clear()
+            # a stop does not wait for a download
+            place.hub.pause, answers = True, []
+            thread = threading.Thread(target=lambda: answers.append(load("org/big")))
+            thread.start()
+            assert place.hub.paused.wait(60)
+            begun = time.monotonic()
         finally:
             assert server.stop() == 0
+        thread.join()
+        assert time.monotonic() - begun < 20
+        answer = harness.expect(answers[0], 503)
+        assert "the download of org/big was stopped" in answer.error["message"], answer.text
 
 
 def test_refusals_say_what_to_do():
@@ -156,6 +175,10 @@ def test_refusals_say_what_to_do():
         place.fails("HF_ENDPOINT must be the http or https address", "pull", "org/embed", code=2,
                     env={"HF_ENDPOINT": "file:///etc"})
         place.fails("is not ORG/NAME", "pull", "embed", code=2)
+        place.fails("of the Hugging Face hub, which has the form ORG/NAME", "embed", "gpt2")
+        hub.sizes["config.json"] = 1 << 40
+        place.fails("config.json has 1099512 MB, and at most 134 MB are read", "pull", "org/embed")
+        hub.sizes.clear()
         assert place.is_absent("org/embed")
         (place.folder / "org").mkdir()
         place.fails("there is no folder org/embed (No such file or directory): give the path", "embed", "org/embed")
@@ -172,7 +195,9 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
         place.hub.add("org/bin", {**{k: v for k, v in chat.items() if "safetensors" not in k}, "pytorch_model.bin": b"x" * 20_000})
         place.fails("has its weights only in files such as pytorch_model.bin", "pull", "org/bin")
         place.hub.add("org/lora", {"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"})
-        place.fails("is an adapter, not a model", "pull", "org/lora")
+        place.hub.add("org/merged", {**chat, "adapter_config.json": b"{}", "adapter_model.safetensors": b"x"})
+        for name in "org/lora", "org/merged":
+            place.fails(f"{name} is an adapter, not a model (adapter_config.json), and weft serves no adapters", "pull", name)
         place.hub.add("org/spm", {k: v for k, v in chat.items() if k != "tokenizer.json"})
         place.fails("has no tokenizer.json", "pull", "org/spm")
         place.hub.add("org/data", {"README.md": b"x"})
@@ -202,6 +227,7 @@ def test_passing_faults_are_survived():
         assert len(segments) >= 3, segments
 
 
+@harness.full_only
 def test_a_server_that_ignores_ranges():
     with Place() as place:
         place.hub.no_ranges = True
@@ -245,6 +271,7 @@ def test_a_killed_download_is_continued():
         assert hub.sent <= len(repo.files["model.safetensors"]) - 16 * MEGABYTE, hub.sent
 
 
+@harness.full_only
 def test_wrong_first_bytes_of_an_earlier_process():
     with Place() as place:
         repo = place.hub.add("org/big", big())
@@ -305,6 +332,16 @@ def test_the_token_goes_to_the_hub_only():
         (place.folder / "home/token").write_text(TOKEN + "\n")
         place.works("pull", "org/chat")
         place.works("rm", "org/chat")
+        # a login in HF_ENDPOINT goes to the hub only, too; the token has precedence
+        login = hub.base.replace("://", "://me:pa%40ss@")
+        (place.folder / "home/token").unlink()
+        hub.token, count = None, len(hub.requests)
+        done = place.works("pull", "org/chat", "--log-level", "debug", env={"HF_ENDPOINT": login + "//"})
+        assert {(r.role, r.token) for r in hub.requests[count:]} == {("hub", "Basic bWU6cGFAc3M="), ("cdn", None)}
+        away = login.split("127.0.0.1")[0] + "127.0.0.1:1"
+        for name, env in ("org/none", login), ("org/chat@dev", login), ("org/none", away), ("org/none", login + "?"):
+            failed = place.weft("pull", name, env={"HF_ENDPOINT": env})
+            assert failed.returncode and "ss@" not in failed.stderr and "me:" not in failed.stderr, failed.stderr
         (place.folder / "home/token").write_text("two\nlines\n")
         failed = place.fails("has characters that no token has", "pull", "org/chat", code=2)
         assert "two" not in failed.stderr
@@ -333,6 +370,9 @@ def test_a_newer_revision_is_fetched_by_pull_alone():
     with Place() as place:
         old = place.hub.add("org/chat", files_of(MODELS / "weft-demo-chat"))
         place.works("pull", "org/chat")
+        digits = old.commit[:7]
+        assert f"org/chat at commit {old.commit} ({digits})" in place.works("pull", f"org/chat@{digits}").stderr
+        assert [p.name for p in (place.repo("org/chat") / "refs").iterdir()] == ["main"]
         new = place.hub.add("org/chat", {**old.files, "generation_config.json": b'{"temperature": 0.5}'})
         place.works("tokenize", "org/chat", feed="x")
         assert (place.repo("org/chat") / "refs/main").read_text() == old.commit
@@ -341,11 +381,56 @@ def test_a_newer_revision_is_fetched_by_pull_alone():
         assert place.hub.sent - sent < 1000  # contents that are there are not fetched again
         assert (place.repo("org/chat") / "refs/main").read_text() == new.commit
         assert old.commit in place.works("inspect", f"org/chat@{old.commit}", "--log-level", "info").stderr
+        # the beginning of a commit, as list shows it
+        shown = next(l.split()[1] for l in place.works("list", "--device", "cpu").stdout.splitlines() if old.commit[:12] in l)
+        count = len(place.hub.requests)
+        for digits in shown, old.commit[:7]:
+            assert old.commit in place.works("inspect", f"org/chat@{digits}", "--log-level", "info").stderr
+        assert len(place.hub.requests) == count
+        place.fails("org/chat has no revision", "tokenize", f"org/chat@{old.commit[:6]}")
+        twin = place.repo("org/chat") / "snapshots" / (old.commit[:39] + ("0" if old.commit[39] != "0" else "1"))
+        twin.mkdir()
+        place.fails(f"org/chat has several cached commits that begin with {shown}: give more digits", "rm", f"org/chat@{shown}", code=2)
+        twin.rmdir()
         place.hub.repos.clear()
         place.fails("no public model of this name", "pull", "org/chat")
         with contextlib.closing(place.hub.servers[0].socket):
             pass
         assert new.commit in place.works("pull", "org/chat").stdout  # the cache, if the hub is away
+
+
+def test_damaged_contents_are_fetched_again():
+    with Place() as place:
+        repo = place.hub.add("org/embed", embedder())
+        snapshot = pathlib.Path(place.works("pull", "org/embed").stdout.strip())
+        first = place.works("embed", "org/embed", "--device", "cpu", feed="hello\n").stdout
+
+        def damage(name, content):
+            blob = (snapshot / name).resolve()
+            blob.unlink()  # it may be mapped
+            blob.write_bytes(content)
+        for name in "model.safetensors", "tokenizer_config.json":
+            good = repo.files[name]
+            damage(name, good[:-1])  # noticed by its size at each use
+            place.fails("is not complete in", "embed", "org/embed", env={"HF_HUB_OFFLINE": "1"})
+            assert "no: it is not complete" in place.works("list").stdout
+            assert place.works("embed", "org/embed", "--device", "cpu", feed="hello\n").stdout == first
+            damage(name, bytes([good[0] ^ 1]) + good[1:])  # and by its digest
+            place.hub.requests.clear()
+            done = place.works("pull", "org/embed")
+            assert f"org/embed: {name} in the cache is damaged and is fetched again" in done.stderr, done.stderr
+            assert place.hub.fetched() == [name]
+            assert (snapshot / name).read_bytes() == good
+            assert f"org/embed at commit {repo.commit} (main)" in done.stderr
+
+
+@harness.full_only
+def test_a_listing_without_an_end():
+    with Place() as place:
+        place.hub.add("org/embed", embedder())
+        place.hub.endless = True
+        place.fails("org/embed has more than 1000 pages of files", "pull", "org/embed")
+        assert place.is_absent("org/embed")
 
 
 def gguf_files(*names):
@@ -370,6 +455,11 @@ def test_the_quant_of_a_gguf_repository():
         place.fails("org/list-GGUF has no file for Q4_K_M: give the end of one of these as org/list-GGUF:QUANT: m-Q5_K_M, m-Q8_0",
                     "pull", "org/list-GGUF")
         place.fails("has no file for Q2_K", "pull", "org/many-GGUF:Q2_K")
+        count = len([r for r in place.hub.requests if r.role == "cdn"])
+        add("org/unread-GGUF", gguf_files("m-IQ4_XS.gguf", "m-Q3_K_L-00001-of-00001.gguf", "m.q2_k.gguf"))
+        for quant, type_ in ("IQ4_XS", "IQ4_XS"), ("Q3_K_L", "Q3_K"), ("Q2_K", "Q2_K"):
+            place.fails(f" has tensors in {type_}, which weft does not read: choose another file", "pull", f"org/unread-GGUF:{quant}")
+        assert count == len([r for r in place.hub.requests if r.role == "cdn"])
         place.hub.add("org/chat", files_of(MODELS / "weft-demo-chat"))
         place.fails("has no GGUF file: give its name without :Q8_0", "pull", "org/chat:Q8_0")
 
@@ -445,6 +535,12 @@ def test_weft_reads_what_huggingface_hub_wrote():
         place.works("embed", "org/embed", "--device", "cpu", feed="hello\n")
         assert len(place.hub.requests) == count
         assert place.works("pull", "org/embed").stdout.strip() == path and place.hub.sent == sent
+        # a cut file is noticed by the sizes that the package stored
+        blob = (pathlib.Path(path) / "model.safetensors").resolve()
+        good = blob.read_bytes()
+        blob.write_bytes(good[:-1])
+        place.works("embed", "org/embed", "--device", "cpu", feed="hello\n")
+        assert blob.read_bytes() == good
         # a part of a model is completed
         place.hub.add("org/chat", files_of(MODELS / "weft-demo-chat"))
         for name in "config.json", "tokenizer.json":

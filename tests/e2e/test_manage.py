@@ -211,6 +211,11 @@ def test_what_is_not_loaded():
             assert says in answer.error["message"], answer.text
         for body, code in (("[1", "invalid_json"), ("[1]", None), (b'{"model":"' + b"a" * 100_000, "invalid_json")):
             expect(server.post("/v1/models/load", body, authorization=f"Bearer {ADMIN}"), 400, code)
+        for param, body in (("model", {"model": "a\0b"}), ("name", {"model": extra, "name": "x\ny"}),
+                            ("served-model-name", {"model": extra, "served-model-name": ["x", "\x7f"]})):
+            answer = expect(manage(server, "load", **body), 400, "invalid_value")
+            assert answer.error["param"] == param and "control characters" in answer.error["message"], answer.text
+        expect(manage(server, "unload", model="tiny\0x"), 400, "invalid_value")
         answer = expect(manage(server, "load", model=str(MODELS / "weft-demo-chat"), **{"kv-cache-memory": "1000T"}), 507,
                         "insufficient_memory")
         assert "GiB are free" in answer.error["message"] and "; its plan: weights " in answer.error["message"], answer.text

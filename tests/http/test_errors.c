@@ -43,6 +43,7 @@ static const struct expected table[] = {
     {HTTP_CROWDED, 503, 529, "server_error", "overloaded", "overloaded_error"},
     {HTTP_UNAVAILABLE, 503, 503, "server_error", "unavailable", "api_error"},
     {HTTP_NO_ROOM, 507, 507, "server_error", "insufficient_memory", "api_error"},
+    {HTTP_NO_DISK, 507, 507, "server_error", "insufficient_storage", "api_error"},
     {HTTP_TIMEOUT, 504, 504, "server_error", "timeout", "timeout_error"},
     {HTTP_INTERNAL, 500, 500, "server_error", "internal_error", "api_error"},
     {HTTP_INTERNAL_SAME, 500, 500, "server_error", "internal_error", "api_error"},
