@@ -316,12 +316,14 @@ static void test_suite(void **state)
     assert_true(accepted + refused > 200);
 }
 
+static int numbers = 60000; // random numbers in test_numbers_read_back
+
 static void test_numbers_read_back(void **state)
 {
     (void)state;
     struct json_buffer b = {0};
     uint32_t bits = 12345;
-    for (int i = 0; i < 500000; i++) {
+    for (int i = 0; i < numbers; i++) {
         bits = bits * 1664525u + 1013904223u;
         float value;
         memcpy(&value, &bits, sizeof value);
@@ -531,8 +533,11 @@ static void test_files(void **state)
     assert_int_equal(json_file_parse(&value, WEFT_SOURCE_DIR, 10, &err), STATUS_IO);
 }
 
-int main(void)
+// usage: test_json [all: more random numbers]
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "all") == 0)
+        numbers = 500000;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
                                        cmocka_unit_test(test_nul_in_keys),
                                        cmocka_unit_test(test_surrogates),
