@@ -8,7 +8,7 @@
 enum { MARGIN_LEFT = 58, MARGIN_RIGHT = 14, MARGIN_TOP = 12, MARGIN_BOTTOM = 46 };
 
 struct axis {
-    double low, high; // of the data
+    double low, high; // values at both ends of the axis
     double from, to;  // pixels
     bool log;
 };
