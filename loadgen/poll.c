@@ -84,7 +84,7 @@ void bench_poll_wait(struct bench_poll *p, double until)
     if (at > start)
         timer_set(p, at);
     int ready = epoll_wait(p->epoll, events, EVENTS_MAX, at > start ? -1 : 0);
-    p->ready_at = clock_s();
+    p->ready_at = p->read_at = clock_s();
     p->idle_s += p->ready_at - start;
     p->ready = 0;
     int running;
@@ -107,5 +107,6 @@ void bench_poll_kick(struct bench_poll *p)
     if (p->timer_at < 0 || now < p->timer_at)
         return;
     p->timer_at = -1;
+    p->read_at = now;
     curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }

@@ -12,7 +12,8 @@ struct bench_poll {
     CURLM *multi;
     int epoll, timer;
     double timer_at; // time at which libcurl requests a call; negative: none
-    double ready_at; // time at which the last wait returned: bytes read after it are that old
+    double ready_at; // time at which the last wait returned
+    double read_at;  // time that the bytes get which are being read
     double idle_s;   // time spent waiting, in total
     uint32_t ready;  // sockets that the last wait returned
 };

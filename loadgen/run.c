@@ -46,7 +46,7 @@ const char *bench_outcome_name(enum bench_outcome outcome)
 
 double bench_runner_now(const struct bench_runner *r)
 {
-    return r->poll.ready_at;
+    return r->poll.read_at;
 }
 
 void bench_runner_events(struct bench_runner *r, double now, uint64_t events)
@@ -177,8 +177,8 @@ static void record_fill(struct bench_runner *r, struct bench_slot *s, double now
 // Records the outcome of the request and frees its slot.
 static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode code)
 {
-    double now = bench_runner_now(r);
-    now = now > s->record.sent ? now : clock_s();
+    // the last bytes of a complete reply are its end
+    double now = code == CURLE_OK && s->reply.now > s->record.sent ? s->reply.now : clock_s();
     enum bench_outcome outcome = bench_slot_outcome(s, code, now);
     s->record.outcome = (uint8_t)outcome;
     if (outcome >= BENCH_OUTCOME_UNCONNECTED && outcome <= BENCH_OUTCOME_OVERSIZED &&
@@ -293,7 +293,7 @@ static void runner_pass(struct bench_runner *r)
 {
     r->started = clock_s();
     r->progress_at = r->started + 1;
-    r->poll.ready_at = r->started;
+    r->poll.ready_at = r->poll.read_at = r->started;
     if (bench_is_open(r->o) && !r->recording)
         r->has_arrival = bench_arrivals_next(&r->arrivals, &r->arrival);
     bench_client_begin(&r->client, r->started, r->poll.idle_s);
