@@ -132,6 +132,7 @@ static void slot_send(struct bench_runner *r, struct bench_slot *s)
     s->record.sent = s->record.due = clock_s();
     CURLMcode code = curl_multi_add_handle(r->poll.multi, s->easy);
     check(code == CURLM_OK, "libcurl: %s", curl_multi_strerror(code));
+    bench_poll_kick(&r->poll); // before the next body is written
 }
 
 static void record_add(struct bench_run *run, const struct bench_record *record)
@@ -150,6 +151,21 @@ static void check_reference(struct bench_runner *r, struct bench_slot *s)
         *reference = s->reply.hash;
     else
         s->record.differs = *reference != s->reply.hash;
+}
+
+// Corrects the time of sending: a connection may have been opened first, with others at the same
+// time. In a closed loop the request begins when it is sent, so that the start of many clients is
+// not the server's latency.
+static void sending_correct(struct bench_runner *r, struct bench_slot *s)
+{
+    curl_off_t us = 0;
+    curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &us);
+    double sent = s->record.sent + (double)us * 1e-6;
+    if (us <= 0 || (s->reply.events > 0 && sent > s->reply.first_at))
+        return;
+    s->record.sent = sent;
+    if (!bench_is_open(r->o) || r->recording)
+        s->record.due = sent;
 }
 
 // Fills the record from the reply; times become relative to the start of the run.
@@ -185,6 +201,7 @@ static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode c
         r->run->lost_why[0] == '\0')
         snprintf(r->run->lost_why, sizeof r->run->lost_why, "%s%s", curl_easy_strerror(code),
                  s->oversized ? " (a reply over its limit)" : "");
+    sending_correct(r, s);
     record_fill(r, s, now);
     if (outcome == BENCH_OUTCOME_OK && r->reference_hash)
         check_reference(r, s);
@@ -266,7 +283,6 @@ static double fill_open(struct bench_runner *r)
         r->prepared = NULL;
         r->arrival_waited = false;
         r->has_arrival = bench_arrivals_next(&r->arrivals, &r->arrival);
-        bench_poll_kick(&r->poll);
     }
     return clock_s() + 1;
 }
@@ -305,7 +321,6 @@ static void runner_pass(struct bench_runner *r)
             until = fill_open(r);
         else
             until = fill_closed(r, now);
-        bench_poll_kick(&r->poll);
         uint32_t busy = slots_busy(r);
         if (busy > r->run->in_flight_max)
             r->run->in_flight_max = busy;
@@ -342,6 +357,12 @@ static enum status runner_open(struct bench_runner *r, struct error *err)
     for (uint32_t i = 0, at = 0; i < o->target_count; i++)
         for (uint32_t w = 0; w < o->targets[i].weight; w++)
             r->target_cycle[at++] = i;
+    // clients that start together have their handles before the run begins
+    uint32_t clients = bench_is_open(o) || o->ramp_s > 0 ? 0 : o->concurrency;
+    for (uint32_t i = 0; i < clients; i++)
+        slot_add(r);
+    while (clients > 0)
+        r->idle[r->idle_count++] = --clients;
     if (o->check)
         r->reference_hash =
             heap_alloc_zeroed((size_t)o->target_count * o->prompts, sizeof *r->reference_hash);
