@@ -70,8 +70,14 @@ static void request_begin(int fd)
 {
     struct connection *c = &connections[fd];
     char *end = strstr(c->in, "\r\n\r\n"), *length = strcasestr(c->in, "content-length:");
-    if (!end || !length)
+    static const char none[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    if (!end)
         return;
+    if (!length) { // GET
+        c->bytes = 0;
+        (void)!send(fd, none, sizeof none - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        return;
+    }
     size_t whole = (size_t)(end + 4 - c->in) + strtoul(length + 15, NULL, 10);
     if (c->bytes < whole)
         return;

@@ -6,7 +6,7 @@
 #include <curl/curl.h>
 #include <stdio.h>
 
-enum { BODY_BYTES_MAX = 64 << 20 };
+enum { BODY_BYTES_MAX = 64 << 20, MODELS_SECONDS_MAX = 30 };
 
 static size_t body_store(char *at, size_t size, size_t count, void *user)
 {
@@ -35,7 +35,7 @@ static struct curl_slist *get_headers(const struct bench_options *o)
 }
 
 enum status bench_get(struct json_buffer *out, const struct bench_options *o, const char *path,
-                      struct error *err)
+                      double seconds_max, struct error *err)
 {
     size_t base = strlen(o->url);
     while (base > 0 && o->url[base - 1] == '/')
@@ -56,7 +56,7 @@ enum status bench_get(struct json_buffer *out, const struct bench_options *o, co
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, reason);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(o->request_timeout_s * 1e3));
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(seconds_max * 1e3));
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, o->insecure ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, o->insecure ? 0L : 2L);
     if (o->ca_file)
@@ -81,7 +81,7 @@ enum status bench_model_find(char *name, size_t size, const struct bench_options
 {
     struct json_buffer body = {0};
     json_t *list = NULL;
-    enum status status = bench_get(&body, o, "/v1/models", err);
+    enum status status = bench_get(&body, o, "/v1/models", MODELS_SECONDS_MAX, err);
     if (status == STATUS_OK)
         status = json_parse(&list, json_buffer_text(&body), err);
     const json_t *first = json_array_get(json_object_get(list, "data"), 0);

@@ -5,9 +5,9 @@
 
 #include "loadgen/content.h"
 
-// Sends GET to a path of the server and stores the body.
+// Sends GET to a path of the server, waits at most seconds_max, and stores the body.
 enum status bench_get(struct json_buffer *out, const struct bench_options *o, const char *path,
-                      struct error *err) MUST_USE;
+                      double seconds_max, struct error *err) MUST_USE;
 // Writes the first model of /v1/models into name[size].
 enum status bench_model_find(char *name, size_t size, const struct bench_options *o,
                              struct error *err) MUST_USE;

@@ -25,6 +25,7 @@ struct bench_runner {
     uint32_t *target_cycle; // [weight_sum] targets, each repeated by its weight
     uint32_t weight_sum;
     uint64_t sent, sent_max, events;
+    uint64_t target_sent[BENCH_TARGETS_MAX]; // closed loop: number of prompts of each target
     struct bench_arrivals arrivals;
     struct bench_arrival arrival;     // open loop: the next arrival
     struct bench_slot *prepared;      // open loop: the slot that will send it
@@ -126,7 +127,6 @@ static void slot_send(struct bench_runner *r, struct bench_slot *s)
 {
     const struct bench_options *o = r->o;
     r->sent++;
-    s->sent++;
     s->leaves =
         !r->recording && o->leave_every > 0 && s->reply.streamed && r->sent % o->leave_every == 0;
     s->record.sent = s->record.due = clock_s();
@@ -252,8 +252,9 @@ static double fill_closed(struct bench_runner *r, double now)
         until = r->started + o->ramp_s * clients / o->concurrency;
     while (r->sent < r->sent_max && (r->idle_count > 0 || r->slot_count < clients)) {
         struct bench_slot *s = slot_find(r);
-        slot_prepare(r, s, r->target_cycle[s->place % r->weight_sum],
-                     s->sent * o->concurrency + s->place, NULL);
+        uint32_t target = r->target_cycle[s->place % r->weight_sum];
+        // numbers in the order of sending: a seed gives the same prompts however fast clients are
+        slot_prepare(r, s, target, r->target_sent[target]++, NULL);
         slot_send(r, s);
     }
     return until;
@@ -402,8 +403,6 @@ static enum status runner_record(struct bench_runner *r, struct error *err)
     r->run->in_flight_max = 0;
     r->recording = false;
     r->sent = 0;
-    for (uint32_t i = 0; i < r->slot_count; i++)
-        r->slots[i]->sent = 0;
     return STATUS_OK;
 }
 

@@ -17,13 +17,15 @@ static struct bench_point *point_add(struct bench_series *s, const struct bench_
     return point;
 }
 
+static const double METRICS_SECONDS_MAX = 2; // a server that does not answer delays no run
+
 // Reads the server's metrics; a server without them leaves the scrape empty.
 static void metrics_read(struct bench_scrape *out, const struct bench_options *o)
 {
     struct json_buffer page = {0};
     struct error err;
     *out = (struct bench_scrape){0};
-    if (o->metrics && bench_get(&page, o, "/metrics", &err) == STATUS_OK)
+    if (o->metrics && bench_get(&page, o, "/metrics", METRICS_SECONDS_MAX, &err) == STATUS_OK)
         bench_scrape_read(out, json_buffer_text(&page));
     json_buffer_free(&page);
 }
@@ -57,7 +59,9 @@ static enum status point_run(struct bench_series *s, const struct bench_plan *pl
     struct bench_scrape before, after;
     metrics_read(&before, o);
     enum status status = bench_run(&point->run, &args, err);
-    metrics_read(&after, o);
+    after = (struct bench_scrape){0};
+    if (before.count > 0)
+        metrics_read(&after, o);
     metrics_store(&point->run, &before, &after);
     bench_scrape_free(&before);
     bench_scrape_free(&after);

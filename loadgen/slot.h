@@ -16,7 +16,6 @@ struct bench_slot {
     struct bench_record record; // times are those of clock_s until the request has ended
     size_t head_bytes;
     uint32_t place, prompt; // index of the slot; number of the prompt
-    uint64_t sent;          // number of requests that this slot has sent
     uint32_t leave_after;   // events after which a slot that leaves closes its stream
     bool leaves, has_left, oversized, retry_after;
 };
