@@ -10,7 +10,7 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
 export TSAN_OPTIONS=halt_on_error=1
 
-# The slow tests: full conformance runs on the emulator, its ASan and race modes, the interpreted PTX of
+# The slow tests: full conformance runs on the CPU and the emulator, its ASan and race modes, the interpreted PTX of
 # nvcc, budgets of the kernels, four ranks, emulated ISA levels of the CPU.
 nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
