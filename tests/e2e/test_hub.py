@@ -137,6 +137,12 @@ def test_a_server_serves_a_name():
             answer = harness.expect(load("org/big"), 507, "insufficient_storage")
             assert "org/big needs " in answer.error["message"] and "GB are free in" in answer.error["message"], answer.text
             place.hub.sizes.clear()
+            place.hub.token, place.hub.gated = TOKEN, True
+            answer = harness.expect(load("org/big"), 400, "unsupported_value")
+            assert "org/big is gated: accept its terms at" in answer.error["message"], answer.text
+            place.hub.token, place.hub.faults["/revision/"] = None, [(429, {"Retry_After": "3600"})]
+            answer = harness.expect(load("org/big"), 503, "unavailable")
+            assert "limits the number of requests: wait 3600 s" in answer.error["message"], answer.text
             # a stop does not wait for a download
             place.hub.pause, answers = True, []
             thread = threading.Thread(target=lambda: answers.append(load("org/big")))
