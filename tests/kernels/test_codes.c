@@ -110,28 +110,34 @@ static void test_parts(void **state)
     with_levels(parts);
 }
 
-// A row of NaN, and one of infinities, spoil their results and no others.
+// A NaN or an infinity in a row spoils the row's results and no others, also where the last piece
+// of K is cut and another tile of rows follows.
 static void poison(struct trial *t)
 {
-    enum { K = 256, N = 32 };
+    enum { N = 32, ROWS = 19 };
     for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_COUNT; f++) {
         trial_begin(t, 4000 + (uint64_t)f);
+        uint32_t elements = weight_format_facts((enum weight_format)f)->elements;
+        uint32_t k = elements == 256 ? 256 : 3 * elements;
         struct weight_shape shape = {.use = WEIGHT_PRODUCT,
                                      .n = N,
-                                     .k = K,
+                                     .k = k,
                                      .part_count = 1,
                                      .parts = {{(enum weight_format)f, N}}};
         struct trial_codes w = trial_codes_make(t, &shape, false);
-        float *x = trial_floats(t, 3 * K, DTYPE_F32, 1);
-        float y[3 * N];
+        float *x = trial_floats(t, (size_t)ROWS * k, DTYPE_F32, 1);
+        float y[ROWS * N];
         x[0] = NAN;
-        x[2 * K + 5] = INFINITY;
-        struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.device, NULL, y, 3, K, N};
+        x[2 * k + 5] = INFINITY;
+        x[17 * k] = NAN; // row 17 has the place of row 1 in the second tile
+        struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.device, NULL, y, ROWS, k, N};
         assert_int_equal(t->api->ops->gemm(t->stream, &args), STATUS_OK);
-        for (uint32_t i = 0; i < N; i++) {
-            assert_true(isnan(y[i]) && isnan(y[2 * N + i]));
-            assert_true(y[N + i] == element(&w, x + K, i, K));
-        }
+        for (uint32_t r = 0; r < ROWS; r++)
+            for (uint32_t i = 0; i < N; i++)
+                if (r == 0 || r == 2 || r == 17)
+                    assert_true(isnan(y[r * N + i]));
+                else
+                    assert_true(y[r * N + i] == element(&w, x + (size_t)r * k, i, k));
     }
 }
 
