@@ -62,6 +62,9 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      .norm_epsilon = 1e-12,                                                                        \
      .types = 2}
 
+// keys that window_read (config.c) reads
+#define WINDOW_KEYS "sliding_window"
+
 enum {
     LLAMA = 0,
     MISTRAL = ARCH_WINDOW,
@@ -81,17 +84,21 @@ static const struct architecture architectures[] = {
     DECODER("LlamaForCausalLM", HEAD_VOCABULARY, LLAMA, .window = 0),
     DECODER("LlamaForSequenceClassification", HEAD_SCORE, LLAMA, .window = 0),
     DECODER("LlamaModel", HEAD_NONE, LLAMA, .window = 0),
-    DECODER("MistralForCausalLM", HEAD_VOCABULARY, MISTRAL, .window = 4096, .kv_heads = 8),
-    DECODER("MistralForSequenceClassification", HEAD_SCORE, MISTRAL, .window = 4096, .kv_heads = 8),
-    DECODER("MistralModel", HEAD_NONE, MISTRAL, .window = 4096, .kv_heads = 8),
-    DECODER("Qwen2ForCausalLM", HEAD_VOCABULARY, QWEN2, .window = 4096),
-    DECODER("Qwen2ForSequenceClassification", HEAD_SCORE, QWEN2, .window = 4096),
-    DECODER("Qwen2Model", HEAD_NONE, QWEN2, .window = 4096),
+    DECODER("MistralForCausalLM", HEAD_VOCABULARY, MISTRAL, .window = 4096, .kv_heads = 8,
+            .reads = WINDOW_KEYS),
+    DECODER("MistralForSequenceClassification", HEAD_SCORE, MISTRAL, .window = 4096, .kv_heads = 8,
+            .reads = WINDOW_KEYS),
+    DECODER("MistralModel", HEAD_NONE, MISTRAL, .window = 4096, .kv_heads = 8,
+            .reads = WINDOW_KEYS),
+    DECODER("Qwen2ForCausalLM", HEAD_VOCABULARY, QWEN2, .window = 4096, .reads = WINDOW_KEYS),
+    DECODER("Qwen2ForSequenceClassification", HEAD_SCORE, QWEN2, .window = 4096,
+            .reads = WINDOW_KEYS),
+    DECODER("Qwen2Model", HEAD_NONE, QWEN2, .window = 4096, .reads = WINDOW_KEYS),
     DECODER("Qwen3ForCausalLM", HEAD_VOCABULARY, QWEN3 | ARCH_YES_NO, .window = 4096,
-            .head_dim = 128),
+            .head_dim = 128, .reads = WINDOW_KEYS),
     DECODER("Qwen3ForSequenceClassification", HEAD_SCORE, QWEN3 | ARCH_YES_NO_PROMPT,
-            .window = 4096, .head_dim = 128),
-    DECODER("Qwen3Model", HEAD_NONE, QWEN3, .window = 4096, .head_dim = 128),
+            .window = 4096, .head_dim = 128, .reads = WINDOW_KEYS),
+    DECODER("Qwen3Model", HEAD_NONE, QWEN3, .window = 4096, .head_dim = 128, .reads = WINDOW_KEYS),
     ENCODER("RobertaForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("RobertaForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("RobertaModel", HEAD_NONE, ROBERTA, roberta_names),

@@ -63,6 +63,9 @@ struct architecture {
     uint32_t window;     // default for config.json (Mistral: 4096)
     uint32_t head_dim;   // default for config.json; 0: hidden / heads (Qwen3: 128)
     uint32_t types;      // default for config.json; 0: no token types
+    // Keys of source/config_keys.h that this architecture reads in addition to those that its
+    // family reads, separated by spaces; NULL: none.
+    const char *reads;
 };
 
 // Returns the architecture of this published name, or NULL.

@@ -5,6 +5,7 @@
 #include "runtime/model/config.h"
 
 #include "base/json.h"
+#include "runtime/model/quantised.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -72,6 +73,15 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
                      name, known);
 }
 
+// Refuses a checkpoint that config.json declares as quantised.
+static enum status quantised_read(struct model_config *config, const json_t *json,
+                                  struct error *err)
+{
+    (void)config;
+    struct quantised quantised = quantised_by_config(json);
+    return quantised_check(&quantised, err);
+}
+
 static enum status counts_read(struct model_config *config, const json_t *json, struct error *err)
 {
     const struct architecture *arch = config->arch;
@@ -90,6 +100,7 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
         {&config->intermediate, {"intermediate_size", 8, 1 << 20, NAN}},
         {&config->positions, {"max_position_embeddings", 1, 1 << 24, NAN}},
         {&config->types, {"type_vocab_size", 0, 1024, arch->types}},
+        {&config->further_layers, {"num_nextn_predict_layers", 0, CONFIG_LAYERS_MAX, 0}},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         enum status status = config_count(fields[i].out, json, &fields[i].wanted, err);
@@ -106,8 +117,19 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
     return config_count(&config->head_dim, json, &dim, err);
 }
 
-static enum status counts_check(const struct model_config *config, const json_t *json,
-                                struct error *err)
+struct config_facts config_facts_of(const struct model_config *config)
+{
+    return (struct config_facts){
+        .family = config->arch->family == ARCH_DECODER ? KEY_DECODERS : KEY_ENCODERS,
+        .name = config->arch->name,
+        .reads = config->arch->reads,
+        .head_dim = config->head_dim,
+        .hidden = config->hidden,
+        .positions = config->positions,
+    };
+}
+
+static enum status counts_check(struct model_config *config, const json_t *json, struct error *err)
 {
     if (config->heads % config->kv_heads != 0)
         return error_set(err, STATUS_INVALID,
@@ -187,30 +209,11 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
     return status;
 }
 
-// Refuses configurations that would be served wrongly.
-static enum status refusals_check(const struct model_config *config, const json_t *json,
-                                  struct error *err)
+// Refuses keys whose values would be ignored.
+static enum status keys_check(struct model_config *config, const json_t *json, struct error *err)
 {
-    const json_t *quantised = json_object_get(json, "quantization_config");
-    if (quantised && !json_is_null(quantised))
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "config.json: the checkpoint is quantised (quantization_config); take the "
-                         "unquantised one, --dtype int8 quantises while loading");
-    if (config->arch->family == ARCH_ENCODER && json_is_true(json_object_get(json, "is_decoder")))
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "config.json: is_decoder is true: a causal %s is not supported",
-                         config->arch->name);
-    bool ahead = json_is_false(json_object_get(json, "is_causal")) ||
-                 json_is_true(json_object_get(json, "use_bidirectional_attention"));
-    if (config->arch->family == ARCH_DECODER && ahead)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "config.json: is_causal is false, or use_bidirectional_attention true: "
-                         "decoders that look ahead are not served");
-    const char *kind = json_string_value(json_object_get(json, "position_embedding_type"));
-    if (kind && config->arch->family == ARCH_ENCODER && strcmp(kind, "absolute") != 0)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "config.json: position_embedding_type %.32s is not supported", kind);
-    return STATUS_OK;
+    struct config_facts facts = config_facts_of(config);
+    return config_keys_check(json, &facts, err);
 }
 
 static enum status encoder_read(struct model_config *config, const json_t *json, struct error *err)
@@ -272,15 +275,12 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (!json_is_object(json))
         return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
     enum status (*const steps[])(struct model_config *, const json_t *, struct error *) = {
-        arch_read, counts_read, dtype_read, activation_read, biases_read, head_read,
+        arch_read,  quantised_read,  counts_read, counts_check, keys_check,
+        dtype_read, activation_read, biases_read, head_read,
     };
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < sizeof steps / sizeof steps[0]; i++)
         status = steps[i](out, json, err);
-    if (status == STATUS_OK)
-        status = counts_check(out, json, err);
-    if (status == STATUS_OK)
-        status = refusals_check(out, json, err);
     bool decoder = status == STATUS_OK && out->arch->family == ARCH_DECODER;
     const char *epsilon = decoder ? "rms_norm_eps" : "layer_norm_eps";
     struct config_number wanted = {epsilon, 0, 1,

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "runtime/model/arch.h"
 #include "runtime/model/model.h"
+#include "runtime/source/config_keys.h"
 #include "runtime/source/modules.h"
 
 #include <jansson.h>
@@ -77,6 +78,7 @@ struct model_config {
     bool qkv_bias, o_bias, ffn_bias;
     int dtype; // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
+    uint32_t further_layers;  // stored after the last layer; they predict further tokens, unused
     uint32_t positions;       // max_position_embeddings
     uint32_t position_offset; // RoBERTa: position of the first token
     uint32_t types;           // number of token types; 0: no such table
@@ -118,6 +120,9 @@ enum status rope_config_parse(struct model_config *config, const json_t *json,
 // read, and kinds[0] must hold what all layers have in common.
 enum status layers_config_parse(struct model_config *config, const json_t *json,
                                 struct error *err) MUST_USE;
+
+// Returns what the table of keys needs to judge this configuration, once its counts are read.
+struct config_facts config_facts_of(const struct model_config *config);
 
 // Range and default of a number in config.json. The functions below read a field, check it and
 // return INVALID with the field's name if it does not fit; a field that is absent or null gets the

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "runtime/model/quantised.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -356,6 +357,11 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
         status = folder_lacks(folder, "has no config.json", err);
     if (status == STATUS_OK)
         status = model_config_parse(out, json, err);
+    struct quantised quantised;
+    if (status == STATUS_OK)
+        status = quantised_by_files(&quantised, weights_folder, err);
+    if (status == STATUS_OK)
+        status = quantised_check(&quantised, err);
     if (status == STATUS_OK) {
         memcpy(out->weights_folder, weights_folder, sizeof weights_folder);
         status = folder_json(&sentence, folder, "config_sentence_transformers.json", false, err);

@@ -45,11 +45,17 @@ static enum status layer_read(bool *full, const struct windows *windows, const j
 {
     const char *type = json_string_value(json_array_get(types, layer));
     *full = windows->keys == 0 || (!type && layer < windows->from);
-    if (windows->keys == 0 || !json_is_array(types))
+    if (!json_is_array(types))
         return STATUS_OK;
     *full = type && strcmp(type, "full_attention") == 0;
-    if (*full || (type && strcmp(type, "sliding_attention") == 0))
+    bool sliding = type && strcmp(type, "sliding_attention") == 0;
+    if (*full || (sliding && windows->keys > 0))
         return STATUS_OK;
+    if (windows->keys == 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: layer_types[%u] is %.32s; without an attention window "
+                         "full_attention is served only",
+                         layer, type ? type : "missing");
     return error_set(err, STATUS_UNSUPPORTED,
                      "config.json: layer_types[%u] must be full_attention or sliding_attention, "
                      "got %.32s",

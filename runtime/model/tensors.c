@@ -100,6 +100,7 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
 {
     const char *key;
     json_t *value;
+    uint32_t last = 0;
     json_object_foreach((json_t *)map, key, value)
     {
         const char *name = json_string_value(value);
@@ -108,10 +109,12 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
                              "%s/model.safetensors.index.json: tensor %.200s names no file of the "
                              "folder",
                              folder, key);
-        uint32_t i = 0;
-        while (i < set->shard_count && strcmp(set->shards[i].name, name) != 0)
-            i++;
-        if (i < set->shard_count)
+        if (last < set->shard_count && strcmp(set->shards[last].name, name) == 0)
+            continue; // most tensors are in the same file as the one before
+        last = 0;
+        while (last < set->shard_count && strcmp(set->shards[last].name, name) != 0)
+            last++;
+        if (last < set->shard_count)
             continue;
         if (set->shard_count == TENSOR_FILES_MAX)
             return error_set(err, STATUS_TOO_LARGE, "%s: over %d weight files", folder,

@@ -19,9 +19,11 @@
 enum {
     TENSOR_DIMS_MAX = 8,
     TENSOR_FILES_MAX = 1024,
-    TENSOR_INDEX_MAX = 16 << 20, // bytes of an index file
+    TENSOR_INDEX_MAX = 128 << 20, // bytes of an index file
     TENSOR_NAME_MAX = 512,
-    TENSORS_MAX = 1 << 16, // tensors of a checkpoint: reading names takes microseconds each
+    // Number of tensors of a checkpoint. The largest mixtures of experts have over 200,000; reading
+    // a name takes microseconds.
+    TENSORS_MAX = 1 << 19,
 };
 
 struct tensor {

@@ -6,6 +6,8 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/model/quantised.h"
+#include "runtime/model/unused.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -75,6 +77,30 @@ static const struct tensor *find_any(const struct tensors *tensors, const char *
     return NULL;
 }
 
+// Replaces an error about a tensor by the reason if the checkpoint is quantised, which the tensors
+// next to it show.
+static void quantised_explain(struct lister *p, const char *name)
+{
+    static const char *const tails[] = {
+        ".qweight",        ".weight_packed", ".weight_scale",     ".weight_scale_inv",
+        ".weight_scale_2", ".weight.absmax", ".weight.quant_map", ".SCB",
+    };
+    size_t bytes = strlen(name);
+    static const char end[] = ".weight";
+    bool weight = bytes >= sizeof end && strcmp(name + bytes - (sizeof end - 1), end) == 0;
+    for (size_t i = 0; weight && i < sizeof tails / sizeof tails[0]; i++) {
+        char other[NAME_MAX_BYTES + 32];
+        snprintf(other, sizeof other, "%.*s%s", (int)(bytes - (sizeof end - 1)), name, tails[i]);
+        const struct tensor *found = tensors_find(p->args->tensors, other);
+        if (!found)
+            continue;
+        struct quantised quantised = {.where = other};
+        snprintf(quantised.method, sizeof quantised.method, "%s", found->type);
+        p->status = quantised_check(&quantised, p->err);
+        return;
+    }
+}
+
 // Finds the tensor of a part and checks its shape and dtype. rows, cols: of the entire tensor.
 static void part_find(struct lister *p, struct weight_part *part, const char *name, uint32_t rows,
                       uint32_t cols)
@@ -88,6 +114,7 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
         p->status = error_set(p->err, STATUS_NOT_FOUND,
                               "the tensor %s, which %s needs, is not in the checkpoint%s",
                               name_shown, p->config->arch->name, words->remedy);
+        quantised_explain(p, name);
         return;
     }
     bool vector = cols == 1;
@@ -109,6 +136,8 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
                               "the tensor %s has the dtype %s; %s are supported%s", name_shown,
                               tensor->type, words->types, words->remedy);
     }
+    if (p->status != STATUS_OK)
+        quantised_explain(p, name);
     part->tensor = tensor;
 }
 
@@ -597,36 +626,6 @@ static void codes_note(const struct lister *p)
                  formats);
 }
 
-// Refuses a GGUF file with a tensor that no entry uses: it may belong to a variant of the
-// architecture that would be served wrongly.
-static void all_used_check(struct lister *p)
-{
-    const struct tensors *tensors = p->args->tensors;
-    if (p->status != STATUS_OK || !tensors || !tensors_are_gguf(tensors))
-        return;
-    uint32_t count = tensors_count(tensors);
-    const struct tensor *first = tensors_at(tensors, 0);
-    bool *used = heap_alloc_zeroed(count, sizeof *used);
-    for (uint32_t i = 0; i < p->list->count; i++)
-        for (uint32_t k = 0; k < p->list->entries[i].part_count; k++)
-            used[p->list->entries[i].parts[k].tensor - first] = true;
-    for (uint32_t i = 0; i < count && p->status == STATUS_OK; i++) {
-        const char *name = tensors_at(tensors, i)->name.at;
-        char in_file[TENSOR_NAME_MAX];
-        // config.json contains rope_freqs; embedders and rerankers may keep the generator's head.
-        bool spare = strcmp(name, "rope_freqs.weight") == 0 ||
-                     (p->config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
-        if (!used[i] && !spare)
-            p->status = error_set(p->err, STATUS_UNSUPPORTED,
-                                  "the tensor %s is not used by %s of %u layers: the file is of a "
-                                  "variant that is not served, take the model's Hugging Face "
-                                  "folder",
-                                  tensors_name_in_file(tensors, name, in_file),
-                                  p->config->arch->name, p->config->layers);
-    }
-    heap_free(used);
-}
-
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
                              struct error *err)
 {
@@ -649,7 +648,8 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     }
     if (c->kind == MODEL_RERANKER)
         weight_add_score(&p);
-    all_used_check(&p);
+    if (p.status == STATUS_OK)
+        p.status = unused_check(out, args, p.prefix, err);
     codes_note(&p);
     if (p.status != STATUS_OK)
         weight_list_close(out);

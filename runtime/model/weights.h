@@ -107,7 +107,7 @@ struct weight_list_args {
 uint32_t weight_list_unit(const struct weight_list_args *args);
 
 // Lists the weights of a rank and finds their tensors. An error names the missing or unsuitable
-// tensor. Refuses a GGUF file with a tensor that no weight uses.
+// tensor. Refuses a checkpoint with a tensor that no weight uses (unused.h).
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
                              struct error *err) MUST_USE;
 // Frees the entries; a second call does nothing.

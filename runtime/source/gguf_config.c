@@ -5,9 +5,11 @@
 #include "runtime/source/gguf_documents.h"
 
 #include "base/safe.h"
+#include "runtime/source/config_keys.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEY_BYTES = 160, ENDS_MAX = 16 };
@@ -282,7 +284,40 @@ static void put_rope(struct document *w)
         put_factors(w, factors);
 }
 
-// Refuses keys of these groups that no code reads, because they may change what the model computes.
+// Returns a number or a flag as JSON, other values as a text.
+static json_t *value_json(const struct gguf_value *value)
+{
+    double number = 0;
+    if (value->kind == GGUF_BOOL)
+        return json_boolean(value->bytes.at[0] != 0);
+    if (value->kind == GGUF_STRING || value->kind == GGUF_ARRAY)
+        return json_string(value->kind == GGUF_STRING ? safe_of(value->bytes).at : "a list");
+    struct gguf_value one = *value;
+    one.item = value->kind;
+    one.count = 1;
+    number = gguf_item(&one, 0);
+    return isfinite(number) ? json_real(number) : json_string("not finite");
+}
+
+// Refuses a key of the table of keys (config_keys.h) with a value that changes the model.
+static void key_judge(struct document *w, const struct gguf_value *value,
+                      const struct config_key *key, const struct config_facts *facts)
+{
+    json_t *json = value_json(value);
+    if (!config_key_neutral(key, json, facts)) {
+        char *shown = json_dumps(json, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        w->status =
+            error_set(w->err, STATUS_UNSUPPORTED,
+                      "%s: the key %s is %.64s: %s is not served with %s, take another "
+                      "model",
+                      w->file->name, safe_of(value->key).at, shown, key->meaning, w->family->name);
+        free(shown);
+    }
+    json_decref(json);
+}
+
+// Refuses keys that no code reads and that change what the model computes, and unknown keys of the
+// groups whose keys may.
 static void keys_check(struct document *w)
 {
     static const char *const groups[] = {"rope.", "attention."};
@@ -295,6 +330,7 @@ static void keys_check(struct document *w)
         "attention.layer_norm_rms_epsilon",
         "attention.sliding_window",
         "attention.value_length",
+        "expert_count",
         "rope.dimension_count",
         "rope.freq_base",
         "rope.scale_linear",
@@ -306,20 +342,29 @@ static void keys_check(struct document *w)
         "rope.scaling.yarn_beta_fast",
         "rope.scaling.yarn_beta_slow",
     };
+    const struct config_facts facts = {
+        .family = w->family->generator ? KEY_DECODERS : KEY_ENCODERS,
+        .head_dim = w->head_dim,
+        .hidden = w->hidden,
+    };
     size_t family = strlen(w->family->name);
     for (uint32_t i = 0; i < w->file->value_count && w->status == STATUS_OK; i++) {
         struct text key = w->file->values[i].key;
+        char rest[KEY_BYTES];
         if (key.bytes <= family || memcmp(key.at, w->family->name, family) != 0 ||
             key.at[family] != '.')
             continue;
-        struct text rest = text_span(key.at + family + 1, key.bytes - family - 1);
+        snprintf(rest, sizeof rest, "%.*s", (int)(key.bytes - family - 1), key.at + family + 1);
         bool matters = false, read = false;
         for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
-            matters = matters || (rest.bytes > strlen(groups[k]) &&
-                                  memcmp(rest.at, groups[k], strlen(groups[k])) == 0);
-        for (size_t k = 0; k < sizeof known / sizeof *known && matters; k++)
-            read = read || text_is(rest, known[k]);
-        if (matters && !read)
+            matters = matters || (strlen(rest) > strlen(groups[k]) &&
+                                  memcmp(rest, groups[k], strlen(groups[k])) == 0);
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            read = read || strcmp(rest, known[k]) == 0;
+        const struct config_key *row = read ? NULL : config_key_of_gguf(rest, facts.family);
+        if (row)
+            key_judge(w, &w->file->values[i], row, &facts);
+        else if (matters && !read)
             w->status = error_set(w->err, STATUS_UNSUPPORTED,
                                   "%s: the key %s may change what the model computes and is not "
                                   "read, take the model's Hugging Face folder",

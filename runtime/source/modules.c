@@ -21,6 +21,58 @@ enum status folder_path(char out[MODULE_FOLDER_MAX], const char *folder, const c
     return STATUS_OK;
 }
 
+// Returns the length of a number that Python writes and JSON does not have, or 0: NaN, Infinity.
+static size_t nonfinite_bytes(const char *at, const char *end)
+{
+    static const char *const names[] = {"NaN", "Infinity"};
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = strlen(names[i]);
+        if ((size_t)(end - at) >= bytes && memcmp(at, names[i], bytes) == 0)
+            return bytes;
+    }
+    return 0;
+}
+
+// Replaces NaN by null and Infinity by the largest double, which no range of a field includes.
+static struct text nonfinite_replace(struct text in, struct arena *arena)
+{
+    static const char largest[] = "1.7976931348623157e308";
+    char *out = NULL;
+    size_t used = 0;
+    const char *end = in.at + in.bytes, *copied = in.at;
+    for (const char *at = in.at; at < end; at++) {
+        size_t bytes = nonfinite_bytes(at, end);
+        if (*at == '"')
+            for (at++; at < end && *at != '"'; at++)
+                at += *at == '\\';
+        if (bytes == 0)
+            continue;
+        if (!out) // a name of 3 bytes becomes 4, one of 8 becomes 22
+            out = arena_alloc(arena, 3 * in.bytes);
+        memcpy(out + used, copied, (size_t)(at - copied));
+        used += (size_t)(at - copied);
+        const char *to = bytes == 3 ? "null" : largest;
+        memcpy(out + used, to, strlen(to));
+        used += strlen(to);
+        copied = at + bytes;
+        at = copied - 1;
+    }
+    if (!out)
+        return in;
+    memcpy(out + used, copied, (size_t)(end - copied));
+    return text_span(out, used + (size_t)(end - copied));
+}
+
+// Reads a file like model_file_read, for a JSON file that Python may have written.
+static enum status python_json_read(struct text *out, struct arena *arena, const char *path,
+                                    size_t bytes_max, struct error *err)
+{
+    enum status status = model_file_read(out, arena, path, bytes_max, err);
+    if (status == STATUS_OK)
+        *out = nonfinite_replace(*out, arena);
+    return status;
+}
+
 enum status folder_json(json_t **out, const char *folder, const char *name, bool needed,
                         struct error *err)
 {
@@ -37,7 +89,7 @@ enum status folder_json(json_t **out, const char *folder, const char *name, bool
             return STATUS_OK;
         return error_set(err, STATUS_NOT_FOUND, "%s is missing: download the model again", path);
     }
-    status = json_read_parse(out, model_file_read, path, FOLDER_JSON_BYTES_MAX, err);
+    status = json_read_parse(out, python_json_read, path, FOLDER_JSON_BYTES_MAX, err);
     if (in_gguf && status == STATUS_NOT_FOUND && !needed)
         return STATUS_OK;
     if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {

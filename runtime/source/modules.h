@@ -37,7 +37,8 @@ enum status folder_path(char out[MODULE_FOLDER_MAX], const char *folder, const c
                         struct error *err) MUST_USE;
 
 // Reads a JSON file of a folder or GGUF file; it must contain an object or a list (else INVALID),
-// which the caller frees with json_decref. If the file is absent, *out is NULL and the status is
+// which the caller frees with json_decref. NaN and Infinity, which Python writes, are read as null
+// and the largest double. If the file is absent, *out is NULL and the status is
 // OK, or NOT_FOUND if the file is `needed`. A dangling link (an interrupted download) and a pipe
 // (whose open would block) are errors in any case.
 enum status folder_json(json_t **out, const char *folder, const char *name, bool needed,

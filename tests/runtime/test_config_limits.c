@@ -222,8 +222,10 @@ static void test_windows_of_layers(void **state)
     assert_int_equal(window_widest(), 4096);
     accepted("Qwen2Model", "{\"use_sliding_window\":true,\"sliding_window\":null}");
     assert_int_equal(window_widest(), 0);
-    accepted("LlamaModel", "{\"use_sliding_window\":true,\"sliding_window\":64}");
-    assert_int_equal(window_widest(), 0);
+    refused("LlamaModel", "{\"sliding_window\":64}", STATUS_UNSUPPORTED,
+            "sliding_window is 64: an attention window is not served with LlamaModel");
+    accepted("LlamaModel", "{\"use_sliding_window\":false,\"sliding_window\":64}");
+    accepted("LlamaModel", "{\"sliding_window\":4096}"); // as long as the model's positions
     refused("Qwen2Model", "{\"use_sliding_window\":1}", STATUS_INVALID,
             "use_sliding_window is neither true nor false");
     accepted("Qwen2Model",
@@ -277,7 +279,7 @@ static void test_unsupported_models_are_refused(void **state)
                                         "{\"use_bidirectional_attention\":true}"};
     for (int i = 0; i < 2; i++)
         refused("Qwen2ForCausalLM", ahead[i], STATUS_UNSUPPORTED,
-                "decoders that look ahead are not served");
+                "attention to later tokens is not served with Qwen2ForCausalLM");
     accepted("BertForSequenceClassification", "{\"num_labels\":1}");
     assert_int_equal(config.labels, 1);
     accepted("BertForSequenceClassification", "{\"num_labels\":2,\"id2label\":{\"0\":\"a\"}}");

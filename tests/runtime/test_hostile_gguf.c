@@ -316,8 +316,14 @@ static const struct hostile {
      ": the key llama.rope.scaling.yarn_ext_factor may change what the model computes and is not "
      "read, take the model's Hugging Face folder"},
     {"an unknown key of attention", ADD_NUMBER, "llama.attention.clamp_kqv", 8, NULL, 0, NULL,
-     ": the key llama.attention.clamp_kqv may change what the model computes and is not read, take "
-     "the model's Hugging Face folder"},
+     ": the key llama.attention.clamp_kqv is 8.0: a limit of q, k and v is not served with llama, "
+     "take another model"},
+    {"a cap on the logits", ADD_NUMBER, "llama.final_logit_softcapping", 30, NULL, 0, NULL,
+     ": the key llama.final_logit_softcapping is 30.0: a cap on the logits is not served with "
+     "llama, take another model"},
+    {"another unknown key of attention", ADD_NUMBER, "llama.attention.other", 8, NULL, 0, NULL,
+     ": the key llama.attention.other may change what the model computes and is not read, take the "
+     "model's Hugging Face folder"},
     {"a decoder that looks ahead", ADD_FLAG, "llama.attention.causal", 0, NULL, 0, NULL,
      ": the key llama.attention.causal is false: decoders that look ahead are not served, take "
      "another model"},

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds tensors of a checkpoint that no weight uses; see unused.h. Loading thread only.
+#include "runtime/model/unused.h"
+
+#include "base/arena.h"
+#include "base/safe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool starts_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t bytes = strlen(name), tail = strlen(end);
+    return bytes >= tail && strcmp(name + bytes - tail, end) == 0;
+}
+
+// Returns true for a tensor of a GGUF file that may be unused: config.json contains rope_freqs;
+// embedders and rerankers may keep the generator's head.
+static bool gguf_spare(const char *name, const struct model_config *config)
+{
+    return strcmp(name, "rope_freqs.weight") == 0 ||
+           (config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
+}
+
+// Returns true for a layer after the model's last one that only predicts further tokens.
+static bool further_layer(const char *name, const struct model_config *config)
+{
+    static const char start[] = "layers.";
+    if (!starts_with(name, start))
+        return false;
+    unsigned long layer = strtoul(name + sizeof start - 1, NULL, 10);
+    return layer >= config->layers && layer - config->layers < config->further_layers;
+}
+
+// Returns true for a tensor of a folder that may be unused. name: the tensor's name after the
+// prefix.
+static bool folder_spare(const char *name, const struct model_config *config)
+{
+    // Constants that older versions of transformers saved, and scales of keys and values in 8 bits.
+    static const char *const buffers[] = {"rotary_emb.inv_freq",
+                                          "rotary_emb.cos_cached",
+                                          "rotary_emb.sin_cached",
+                                          "embeddings.position_ids",
+                                          "embeddings.token_type_ids",
+                                          ".k_scale",
+                                          ".v_scale"};
+    // Heads of other tasks, which read the hidden states and change nothing in them.
+    static const char *const heads[] = {"score.",  "classifier.", "qa_outputs.", "cls.",
+                                        "pooler.", "v_head.",     "value_head.", "mtp."};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        if (ends_with(name, buffers[i]))
+            return true;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        if (starts_with(name, heads[i]))
+            return true;
+    // A generator with a tied head ignores a stored one, but not its bias.
+    bool weight = strcmp(name, "lm_head.weight") == 0;
+    if (starts_with(name, "lm_head.") &&
+        (config->kind != MODEL_GENERATOR || (weight && config->tied)))
+        return true;
+    return further_layer(name, config);
+}
+
+enum status unused_check(const struct weight_list *list, const struct weight_list_args *args,
+                         const char *prefix, struct error *err)
+{
+    const struct tensors *tensors = args->tensors;
+    const struct model_config *config = args->config;
+    enum status status = STATUS_OK;
+    if (!tensors)
+        return status;
+    bool gguf = tensors_are_gguf(tensors);
+    uint32_t count = tensors_count(tensors);
+    const struct tensor *first = tensors_at(tensors, 0);
+    bool *used = heap_alloc_zeroed(count, sizeof *used);
+    for (uint32_t i = 0; i < list->count; i++)
+        for (uint32_t k = 0; k < list->entries[i].part_count; k++)
+            used[list->entries[i].parts[k].tensor - first] = true;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        const char *name = tensors_at(tensors, i)->name.at;
+        char in_file[TENSOR_NAME_MAX];
+        const char *rest = starts_with(name, prefix) ? name + strlen(prefix) : name;
+        if (used[i] || (gguf ? gguf_spare(name, config) : folder_spare(rest, config)))
+            continue;
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "the tensor %s is not used by %s of %u layers: the %s is of a variant "
+                           "that is not served, take %s",
+                           safe_of(text_of(tensors_name_in_file(tensors, name, in_file))).at,
+                           config->arch->name, config->layers, gguf ? "file" : "checkpoint",
+                           gguf ? "the model's Hugging Face folder" : "another model");
+    }
+    heap_free(used);
+    return status;
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of keys that change what a model computes: each value that would be ignored is refused
+// with the key and the value, each other value is accepted; the rotary positions of transformers 5,
+// which may depend on the kind of layer; kinds of layers.
+#include "base/json.h"
+#include "runtime/model/config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct model_config config; // 6 KB: too large for the stack
+static struct error err;
+
+static json_t *base_config(const char *architecture)
+{
+    // heads of 64 columns
+    return json_pack("{s:[s], s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "architectures",
+                     architecture, "vocab_size", 1000, "hidden_size", 256, "num_hidden_layers", 4,
+                     "num_attention_heads", 4, "num_key_value_heads", 4, "head_dim", 64,
+                     "intermediate_size", 512, "max_position_embeddings", 4096);
+}
+
+static enum status parse(const char *architecture, const char *patch)
+{
+    json_t *json = base_config(architecture);
+    json_t *more = json_loads(patch, 0, NULL);
+    if (!more)
+        fail_msg("no JSON: %s", patch);
+    json_object_update(json, more);
+    enum status status = model_config_parse(&config, json, &err);
+    json_decref(more);
+    json_decref(json);
+    return status;
+}
+
+static void accepted(const char *architecture, const char *patch)
+{
+    if (parse(architecture, patch) != STATUS_OK)
+        fail_msg("%s %s: %s", architecture, patch, err.text);
+}
+
+static void refused(const char *architecture, const char *patch, const char *words)
+{
+    enum status got = parse(architecture, patch);
+    if (got != STATUS_UNSUPPORTED || !strstr(err.text, words) || strchr(err.text, '\n'))
+        fail_msg("%s %s: %s, %s", architecture, patch, status_name(got), err.text);
+}
+
+static void test_ignored_values_are_refused(void **state)
+{
+    (void)state;
+    static const char llama[] = "LlamaForCausalLM", qwen2[] = "Qwen2ForCausalLM";
+    static const struct {
+        const char *architecture, *patch, *words;
+    } cases[] = {
+        {llama, "{\"attn_logit_softcapping\":50.0}",
+         "config.json: attn_logit_softcapping is 50.0: a cap on the scores of attention is not "
+         "served with LlamaForCausalLM; take another model, or remove the key if the model does "
+         "not use it"},
+        {llama, "{\"final_logit_softcapping\":30}", "final_logit_softcapping is 30: a cap on the"},
+        {llama, "{\"embedding_multiplier\":12.0}", "embedding_multiplier is 12.0: a factor of"},
+        {llama, "{\"residual_multiplier\":0.22}", "residual_multiplier is 0.22: a factor of each"},
+        {llama, "{\"attention_multiplier\":0.015625}", "attention_multiplier is 0.015625: a scale"},
+        {llama, "{\"logits_scaling\":8}", "logits_scaling is 8: a divisor of the logits"},
+        {llama, "{\"query_pre_attn_scalar\":256}", "query_pre_attn_scalar is 256: a scale of"},
+        {llama, "{\"no_rope_layers\":[1,1,1,0]}", "no_rope_layers is [1,1,1,0]: layers without"},
+        {llama, "{\"num_local_experts\":8}", "num_local_experts is 8: a mixture of experts"},
+        {qwen2, "{\"num_experts\":60}", "num_experts is 60: a mixture of experts"},
+        {llama, "{\"use_qk_norm\":true}", "use_qk_norm is true: a norm of q and k"},
+        {llama, "{\"hidden_activation\":\"gelu_pytorch_tanh\"}",
+         "hidden_activation is \"gelu_pytorch_tanh\": an activation in place of hidden_act"},
+        {qwen2, "{\"dual_chunk_attention_config\":{\"chunk_size\":262144}}",
+         "dual_chunk_attention_config is {\"chunk_size\":262144}: dual chunk attention"},
+        {qwen2,
+         "{\"dual_chunk_attention_config\":{\"chunk_size\":262144,\"local_size\":8192,"
+         "\"original_max_position_embeddings\":262144}}",
+         "...: dual chunk attention is not served with Qwen2ForCausalLM"},
+        {"MistralForCausalLM",
+         "{\"rope_parameters\":{\"rope_type\":\"default\",\"llama_4_scaling_beta\":0.1}}",
+         "rope_parameters.llama_4_scaling_beta is 0.1: a scale of queries by position"},
+        {llama, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"strange\":[1]}}",
+         "rope_scaling.strange is [1]: an unknown parameter of positions"},
+        {"BertModel", "{\"position_embedding_type\":\"alibi\"}", "position_embedding_type is"},
+        {"BertModel", "{\"feed_forward_type\":\"geglu\"}", "feed_forward_type is \"geglu\""},
+        {"BertModel", "{\"embedding_size\":128}", "embedding_size is 128: an embedding table"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refused(cases[i].architecture, cases[i].patch, cases[i].words);
+    static const char *const harmless[] = {
+        "{\"attn_logit_softcapping\":null,\"final_logit_softcapping\":0.0}",
+        "{\"embedding_multiplier\":1,\"residual_multiplier\":1.0,\"logits_scaling\":1}",
+        "{\"attention_multiplier\":0.125,\"query_pre_attn_scalar\":64}",
+        "{\"no_rope_layers\":[1,1,1,1]}",
+        "{\"no_rope_layers\":[]}",
+        "{\"num_local_experts\":1,\"num_experts\":0}",
+        "{\"use_qk_norm\":false,\"hidden_activation\":\"silu\",\"hidden_act\":\"silu\"}",
+        "{\"dual_chunk_attention_config\":null}",
+        "{\"dual_chunk_attention_config\":{}}",
+        "{\"rope_parameters\":{\"rope_type\":\"default\",\"llama_4_scaling_beta\":0}}",
+        "{\"attention_chunk_size\":8192,\"rotary_pct\":1.0}",
+        "{\"final_logit_softcapping_of_another_program\":30}",
+    };
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
+        accepted(llama, harmless[i]);
+}
+
+// Returns a value of the key that changes the model.
+static json_t *harmful(const struct config_key *key)
+{
+    switch (key->neutral) {
+    case NEUTRAL_NUMBER:
+        return json_real(key->value + 7);
+    case NEUTRAL_NOT_ZERO:
+        return json_pack("[i, i]", 3, 0);
+    case NEUTRAL_AT_MOST:
+        return json_real(key->value + 1);
+    case NEUTRAL_WORD:
+        return json_string("silu swish"); // two words are no word of a list
+    case NEUTRAL_HEAD_SCALE:
+        return json_real(0.126);
+    default:
+        return json_integer(63);
+    }
+}
+
+// Returns a value of the key that does not change the model.
+static json_t *harmless(const struct config_key *key)
+{
+    char word[64];
+    switch (key->neutral) {
+    case NEUTRAL_NUMBER:
+    case NEUTRAL_AT_MOST:
+        return json_real(key->value);
+    case NEUTRAL_NOT_ZERO:
+        return json_true();
+    case NEUTRAL_WORD:
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(key->words, " "), key->words);
+        return json_string(word);
+    case NEUTRAL_HEAD_DIM:
+        return json_integer(64);
+    case NEUTRAL_HEAD_SCALE:
+        return json_real(0.125);
+    case NEUTRAL_HIDDEN:
+        return json_integer(256);
+    case NEUTRAL_LENGTH:
+    case NEUTRAL_WINDOW:
+        return json_integer(4096);
+    default:
+        return json_null();
+    }
+}
+
+static void test_every_row_is_judged(void **state)
+{
+    (void)state;
+    const struct config_key *key;
+    uint32_t judged = 0;
+    for (uint32_t i = 0; (key = config_key_at(i)); i++) {
+        bool member = strncmp(key->name, "rope.", 5) == 0;
+        const char *name = member ? key->name + 5 : key->name;
+        struct config_facts facts = {
+            .name = "NetModel", .head_dim = 64, .hidden = 256, .positions = 4096};
+        assert_true(key->meaning && key->families != 0);
+        for (int bad = 0; bad <= 1; bad++) {
+            json_t *json = json_object();
+            json_object_set_new(json, name, bad ? harmful(key) : harmless(key));
+            facts.family = key->families & KEY_DECODERS ? KEY_DECODERS : KEY_ENCODERS;
+            facts.reads = "another_key other.key";
+            enum status status = member ? config_rope_check(json, "rope_parameters", &facts, &err)
+                                        : config_keys_check(json, &facts, &err);
+            bool wanted = bad && key->neutral != NEUTRAL_ANY;
+            if ((status == STATUS_UNSUPPORTED) != wanted)
+                fail_msg("%s, %s: %s", key->name, bad ? "harmful" : "harmless", err.text);
+            if (wanted)
+                assert_true(strstr(err.text, name) && strstr(err.text, key->meaning));
+            judged += wanted;
+            facts.reads = key->name; // the architecture reads it
+            assert_int_equal(member ? config_rope_check(json, "rope_parameters", &facts, &err)
+                                    : config_keys_check(json, &facts, &err),
+                             STATUS_OK);
+            json_decref(json);
+        }
+    }
+    assert_true(judged > 60);
+}
+
+static void test_rows_are_found_for_gguf(void **state)
+{
+    (void)state;
+    assert_string_equal(config_key_of_gguf("final_logit_softcapping", KEY_DECODERS)->name,
+                        "final_logit_softcapping");
+    assert_string_equal(config_key_of_gguf("attention.scale", KEY_DECODERS)->name,
+                        "attention_multiplier");
+    assert_null(config_key_of_gguf("attention.scale", KEY_ENCODERS));
+    assert_null(config_key_of_gguf("context_length", KEY_DECODERS));
+}
+
+#define FULL "\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":1000000}"
+#define SLIDING                                                                                    \
+    "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":8,\"rope_theta\":5000}"
+#define ALL(type)                                                                                  \
+    "\"layer_types\":[\"" type "\",\"" type "\",\"" type "\",\"" type "\"],\"rope_parameters\":{"
+
+static void test_rotary_positions_by_kind_of_layer(void **state)
+{
+    (void)state;
+    accepted("LlamaForCausalLM", "{\"rope_parameters\":{" FULL "}}");
+    assert_true(config.ropes[0].theta == 1e6);
+    accepted("Qwen3ForCausalLM", "{" ALL("full_attention") FULL "," SLIDING "}}");
+    assert_true(config.ropes[0].theta == 1e6 && config.ropes[0].kind == ROPE_DEFAULT);
+    accepted("MistralForCausalLM",
+             "{\"sliding_window\":64," ALL("sliding_attention") FULL "," SLIDING "}}");
+    assert_true(config.ropes[0].theta == 5000 && config.ropes[0].kind == ROPE_LINEAR);
+    refused("Qwen3ForCausalLM", "{\"rope_parameters\":{" FULL "," SLIDING "}}",
+            "rope_parameters of full_attention and sliding_attention differ");
+    assert_int_equal(parse("LlamaForCausalLM", "{" ALL("full_attention") SLIDING "}}"),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.text, "members by kind of layer, but none for the kinds of this"));
+    refused("LlamaForCausalLM",
+            "{\"rope_parameters\":{\"full_attention\":{\"llama_4_scaling_beta\":0.1}}}",
+            "rope_parameters.llama_4_scaling_beta is 0.1");
+}
+
+static void test_kinds_of_layers_are_judged_without_a_window(void **state)
+{
+    (void)state;
+    refused("LlamaForCausalLM",
+            "{\"layer_types\":[\"full_attention\",\"linear_attention\",\"full_attention\","
+            "\"full_attention\"]}",
+            "config.json: layer_types[1] is linear_attention; without an attention window "
+            "full_attention is served only");
+    refused("LlamaForCausalLM", "{\"layer_types\":[\"full_attention\"]}",
+            "layer_types[1] is missing");
+    refused("Qwen3ForCausalLM",
+            "{\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+            "\"sliding_attention\"]}",
+            "layer_types[3] is sliding_attention; without an attention window full_attention is");
+    accepted("Qwen3ForCausalLM",
+             "{\"layer_types\":[\"full_attention\",\"full_attention\",\"full_attention\","
+             "\"full_attention\"]}");
+}
+
+static void test_the_architecture_is_judged_first(void **state)
+{
+    (void)state;
+    refused("DeepseekV3ForCausalLM",
+            "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"fp8\"}}",
+            "the architecture DeepseekV3ForCausalLM is not known");
+    refused("LlamaForCausalLM",
+            "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"fp8\"}}",
+            "the checkpoint is quantised (quantization_config: fp8)");
+    refused("LlamaForCausalLM",
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
+            "\"pack-quantized\"}}",
+            "(quantization_config: compressed-tensors pack-quantized)");
+    refused("LlamaForCausalLM", "{\"compression_config\":{\"quant_method\":\"sparseml\"}}",
+            "(compression_config: sparseml)");
+    refused("LlamaForCausalLM", "{\"quantization_config\":{\"quant_algo\":\"NVFP4\"}}",
+            "(quantization_config: NVFP4)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ignored_values_are_refused),
+        cmocka_unit_test(test_every_row_is_judged),
+        cmocka_unit_test(test_rows_are_found_for_gguf),
+        cmocka_unit_test(test_rotary_positions_by_kind_of_layer),
+        cmocka_unit_test(test_kinds_of_layers_are_judged_without_a_window),
+        cmocka_unit_test(test_the_architecture_is_judged_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
