@@ -5,8 +5,10 @@
 #include "cli/load_print.h"
 #include "base/log.h"
 #include "runtime/model/held.h"
+#include "runtime/model/outline.h"
 #include "runtime/model/tensors.h"
 
+#include <dirent.h>
 #include <string.h>
 
 // Prints the number of tensors. each: true if also a line for each tensor.
@@ -40,21 +42,92 @@ static void held_print(const struct model_plan *plan)
                held[i].formats);
 }
 
+// Returns true if the folder has config.json but no file that could have weights.
+static bool is_config_alone(const char *folder)
+{
+    static const char *const tails[] = {".safetensors", ".index.json", ".bin",  ".gguf",   ".pt",
+                                        ".pth",         ".h5",         ".onnx", ".msgpack"};
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    bool config = false, weights = false;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        size_t bytes = strlen(entry->d_name);
+        config = config || strcmp(entry->d_name, "config.json") == 0;
+        for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+            size_t tail = strlen(tails[i]);
+            weights =
+                weights || (bytes >= tail && strcmp(entry->d_name + bytes - tail, tails[i]) == 0);
+        }
+    }
+    if (entries)
+        closedir(entries);
+    return config && !weights;
+}
+
+// Plans the model. A folder with config.json alone is planned with random weights; *alone is then
+// true.
+static enum status inspect_plan(struct session *session, const char *folder,
+                                struct model_settings *settings,
+                                const struct device_settings *device, bool *alone,
+                                struct error *err)
+{
+    *alone = false;
+    enum status status = session_plan(session, folder, settings, device, err);
+    if (status != STATUS_NOT_FOUND || session->misnamed || session->loaded.model_count == 0 ||
+        !is_config_alone(session->loaded.models[0].spec.folder))
+        return status;
+    *alone = true;
+    settings->load_format = 1;
+    session_close(session);
+    log_level_set(LOG_ERROR); // no warnings about files that the folder cannot have
+    return session_plan(session, folder, settings, device, err);
+}
+
+// Prints what config.json declares and whether the model is served, for a model that cannot be
+// loaded here. For others the plan has all of it.
+static void outline_print(const struct session *session, enum status status)
+{
+    struct model_outline outline;
+    struct error ignored;
+    if (status == STATUS_OK || session->misnamed || session->loaded.model_count == 0)
+        return;
+    const struct loaded_model *m = &session->loaded.models[0];
+    enum status judged = model_outline_read(&outline, m->spec.folder, &ignored);
+    if (outline.architecture[0] == '\0')
+        return;
+    bool fits = status != STATUS_NO_MEMORY;
+    printf("architecture: %s\nformat: %s\nserved: %s%s%s\n", outline.architecture, outline.format,
+           judged == STATUS_OK && m->plan ? "yes, as " : "no",
+           judged == STATUS_OK && m->plan ? model_kind_name(m->plan->facts.kind) : "",
+           fits ? "" : ", but not in the memory of this machine");
+}
+
 static enum status model_inspect(struct session *session, const char *folder,
-                                 const struct model_settings *settings,
+                                 struct model_settings *settings,
                                  const struct device_settings *device, struct error *err)
 {
+    bool alone;
     static const char *const poolings[] = {[POOL_CLS] = "cls",
                                            [POOL_LAST] = "last token",
                                            [POOL_MEAN] = "mean",
                                            [POOL_MEAN_SQRT] = "mean, times sqrt(tokens)"};
-    enum status status = session_plan(session, folder, settings, device, err);
-    if (status != STATUS_OK)
-        return status;
+    enum status planned = inspect_plan(session, folder, settings, device, &alone, err);
+    outline_print(session, planned);
     const struct loaded_model *m = &session->loaded.models[0];
+    // A plan that does not fit is printed too.
+    if ((planned != STATUS_OK && planned != STATUS_NO_MEMORY) || session->loaded.model_count == 0 ||
+        !m->plan)
+        return planned;
     for (uint32_t i = 0; i < session->loaded.model_count; i++) // all copies of the model
         plan_print(stdout, &session->loaded.models[i]);
+    if (m->kv_bytes == 0 && m->plan->kv_bytes_min > 0)
+        printf("  %-28s %12.2f MiB\n", "keys and values, at least",
+               (double)m->plan->kv_bytes_min / 0x1p20);
     held_print(m->plan);
+    if (alone) {
+        puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
+        return planned;
+    }
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
     if (m->plan->facts.kind == MODEL_EMBEDDER)
@@ -64,7 +137,9 @@ static enum status model_inspect(struct session *session, const char *folder,
                   m->chat_is_plain          ? "none (contents joined by newlines)"
                   : settings->chat_template ? settings->chat_template
                                             : "the model's");
-    status = tensors_print(m->plan->weights_folder, log_level_get() >= LOG_DEBUG, err);
+    if (planned != STATUS_OK)
+        return planned;
+    enum status status = tensors_print(m->plan->weights_folder, log_level_get() >= LOG_DEBUG, err);
     if (status == STATUS_NOT_FOUND && settings->load_format == 1)
         return STATUS_OK; // a dummy model needs no tensors
     return status;

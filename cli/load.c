@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/safe.h"
+#include "runtime/model/outline.h"
 #include "runtime/source/modules.h"
 #include "runtime/text/dialect/watch.h"
 #include "runtime/text/vocabulary.h"
@@ -93,24 +94,18 @@ static enum status dialect_load(struct loaded *loaded, struct loaded_model *m, s
     return STATUS_OK;
 }
 
+// Judges the architecture first: nothing of the model is missing if weft cannot serve it anyway.
 static enum status tokenizer_load(struct loaded_model *m, struct error *err)
 {
-    enum status status = tokenizer_open(&m->tokenizer, m->spec.folder, err);
+    struct model_outline outline;
+    enum status status = model_outline_read(&outline, m->spec.folder, err);
+    if (status != STATUS_OK)
+        return status;
+    status = tokenizer_open(&m->tokenizer, m->spec.folder, err);
     if (status != STATUS_NOT_FOUND || m->spec.settings.load_format != 1)
         return status;
     // A dummy model without a tokenizer gets a list of words with the size of its vocabulary.
-    json_t *config;
-    status = folder_json(&config, m->spec.folder, "config.json", true, err);
-    if (status != STATUS_OK)
-        return status;
-    int64_t vocab = 0;
-    bool known = json_integer_exact(json_object_get(config, "vocab_size"), &vocab) && vocab > 0 &&
-                 vocab <= INT32_MAX;
-    json_decref(config);
-    if (!known)
-        return error_set(err, STATUS_INVALID,
-                         "%s/config.json: vocab_size is missing or out of range", m->spec.folder);
-    return tokenizer_open_words(&m->tokenizer, (uint32_t)vocab, err);
+    return tokenizer_open_words(&m->tokenizer, outline.vocab, err);
 }
 
 static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, struct error *err)
@@ -228,7 +223,10 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     struct loaded_model *first = model_first(m);
     if (m == first)
         m->source = model_source_open(m->spec.folder);
-    enum status status = m == first ? tokenizer_load(m, err) : STATUS_OK;
+    struct model_outline outline; // the architecture is judged before the tokenizer
+    enum status status = m == first ? model_outline_read(&outline, m->spec.folder, err) : STATUS_OK;
+    if (status == STATUS_OK && m == first)
+        status = tokenizer_load(m, err);
     if (status != STATUS_OK)
         return status;
     struct model_options options;

@@ -117,12 +117,28 @@ const struct architecture *architecture_find(const char *name)
     return NULL;
 }
 
+// Returns the length of the family's name at the start of a published name: "Llama" of
+// "LlamaForCausalLM".
+static size_t family_bytes(const char *name)
+{
+    const char *end = strstr(name, "For");
+    if (!end)
+        end = strstr(name, "Model");
+    return end ? (size_t)(end - name) : strlen(name);
+}
+
 void architecture_list(char *out, size_t bytes)
 {
     size_t used = 0;
+    const char *last = "";
     for (size_t i = 0; i < ARCHITECTURE_COUNT && used < bytes; i++) {
-        int wrote =
-            snprintf(out + used, bytes - used, "%s%s", i ? ", " : "", architectures[i].name);
+        const char *name = architectures[i].name;
+        size_t family = family_bytes(name);
+        if (family == family_bytes(last) && memcmp(name, last, family) == 0)
+            continue;
+        int wrote = snprintf(out + used, bytes - used, "%s%.*s", last[0] != '\0' ? ", " : "",
+                             (int)family, name);
         used += wrote > 0 ? (size_t)wrote : 0;
+        last = name;
     }
 }

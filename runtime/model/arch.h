@@ -71,5 +71,6 @@ struct architecture {
 // Returns the architecture of this published name, or NULL.
 const struct architecture *architecture_find(const char *name);
 
-// Writes the names of all architectures to `out`, separated by ", ", and truncates at `bytes`.
+// Writes the names of the families of architectures ("Llama, Mistral"), each once, to `out`, and
+// truncates at `bytes`.
 void architecture_list(char *out, size_t bytes);

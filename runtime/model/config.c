@@ -5,7 +5,6 @@
 #include "runtime/model/config.h"
 
 #include "base/json.h"
-#include "runtime/model/quantised.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -69,8 +68,8 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
         return STATUS_OK;
     char known[ERROR_TEXT_MAX];
     architecture_list(known, sizeof known);
-    return error_set(err, STATUS_UNSUPPORTED, "the architecture %.64s is not known; known are: %s",
-                     name, known);
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "the architecture %.64s is not served; served are those of %s", name, known);
 }
 
 // Refuses a checkpoint that config.json declares as quantised.

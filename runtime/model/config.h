@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "runtime/model/arch.h"
 #include "runtime/model/model.h"
+#include "runtime/model/quantised.h"
 #include "runtime/source/config_keys.h"
 #include "runtime/source/modules.h"
 
@@ -105,6 +106,20 @@ extern const struct model_defaults model_defaults_none; // all fields NAN
 // generation_config.json. Errors name the file and the field.
 enum status model_config_read(struct model_config *out, const char *folder,
                               struct error *err) MUST_USE;
+
+// config.json of a model folder and its surroundings.
+struct config_files {
+    struct modules modules;
+    char weights_folder[MODULE_FOLDER_MAX]; // folder of config.json
+    json_t *json;                           // config.json, freed by the caller; NULL: not read
+    struct quantised quantised;             // declared by files next to config.json
+};
+// Reads config.json of a model folder and the files that declare how the weights are stored.
+enum status config_files_read(struct config_files *files, const char *folder,
+                              struct error *err) MUST_USE;
+// Judges these files: first the architecture, then the way the weights are stored, then each key.
+enum status config_files_parse(struct model_config *out, const struct config_files *files,
+                               const char *folder, struct error *err) MUST_USE;
 
 // Reads config.json only, already parsed; the kind is that of the architecture. For the fuzzer and
 // tests.

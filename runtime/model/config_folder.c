@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "runtime/model/quantised.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -337,37 +336,50 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     return status;
 }
 
-enum status model_config_read(struct model_config *out, const char *folder, struct error *err)
+enum status config_files_read(struct config_files *files, const char *folder, struct error *err)
 {
-    struct modules modules = {.listed = false};
-    char weights_folder[MODULE_FOLDER_MAX];
+    *files = (struct config_files){.json = NULL};
     enum status status = folder_check(folder, err);
     if (status == STATUS_OK)
-        status = modules_read(&modules, folder, err);
+        status = modules_read(&files->modules, folder, err);
+    const struct module *weights = modules_find(&files->modules, "Transformer");
     if (status == STATUS_OK)
-        status = modules_check(&modules, folder, err);
-    const struct module *weights = modules_find(&modules, "Transformer");
+        status = folder_path(files->weights_folder, weights ? weights->folder : folder, "", err);
+    bool listed = files->modules.listed; // config.json of a listed module must exist
     if (status == STATUS_OK)
-        status = folder_path(weights_folder, weights ? weights->folder : folder, "", err);
-    json_t *json = NULL, *sentence = NULL;
-    bool listed = modules.listed; // config.json of a listed module must exist
-    if (status == STATUS_OK)
-        status = folder_json(&json, weights_folder, "config.json", listed, err);
-    if (status == STATUS_OK && !json)
+        status = folder_json(&files->json, files->weights_folder, "config.json", listed, err);
+    if (status == STATUS_OK && !files->json)
         status = folder_lacks(folder, "has no config.json", err);
     if (status == STATUS_OK)
-        status = model_config_parse(out, json, err);
-    struct quantised quantised;
+        status = quantised_by_files(&files->quantised, files->weights_folder, err);
+    return status;
+}
+
+enum status config_files_parse(struct model_config *out, const struct config_files *files,
+                               const char *folder, struct error *err)
+{
+    enum status status = model_config_parse(out, files->json, err);
     if (status == STATUS_OK)
-        status = quantised_by_files(&quantised, weights_folder, err);
+        status = quantised_check(&files->quantised, err);
     if (status == STATUS_OK)
-        status = quantised_check(&quantised, err);
+        status = modules_check(&files->modules, folder, err);
+    return status;
+}
+
+enum status model_config_read(struct model_config *out, const char *folder, struct error *err)
+{
+    struct config_files files;
+    json_t *sentence = NULL;
+    enum status status = config_files_read(&files, folder, err);
+    const json_t *json = files.json;
+    if (status == STATUS_OK)
+        status = config_files_parse(out, &files, folder, err);
     if (status == STATUS_OK) {
-        memcpy(out->weights_folder, weights_folder, sizeof weights_folder);
+        memcpy(out->weights_folder, files.weights_folder, sizeof files.weights_folder);
         status = folder_json(&sentence, folder, "config_sentence_transformers.json", false, err);
     }
     if (status == STATUS_OK)
-        status = kind_settle(out, &modules, json, sentence, folder, err);
+        status = kind_settle(out, &files.modules, json, sentence, folder, err);
     if (status == STATUS_OK)
         status = dimensions_read(out, json, folder, err);
     if (status == STATUS_OK)
@@ -378,7 +390,7 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
         status = config_ends_read(out, json, err);
     if (status == STATUS_OK)
         status = sentence_length_read(out, err);
-    json_decref(json);
+    json_decref(files.json);
     json_decref(sentence);
     return status;
 }

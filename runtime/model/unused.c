@@ -73,7 +73,7 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
     const struct tensors *tensors = args->tensors;
     const struct model_config *config = args->config;
     enum status status = STATUS_OK;
-    if (!tensors)
+    if (!tensors || args->sizes->rank > 0) // only rank 0 lists all tensors: it adds the biases
         return status;
     bool gguf = tensors_are_gguf(tensors);
     uint32_t count = tensors_count(tensors);

@@ -356,8 +356,8 @@ class Commands(unittest.TestCase):
     def test_limits_of_what_is_read(self):
         folder = self.copy(EMBED, "many")
         self.rewrite(folder, lambda header, data: header.update(
-            {f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(70000)}))
-        self.fails(1, "at most 65536 tensors", "inspect", folder)
+            {f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(530000)}))
+        self.fails(1, "at most 524288 tensors", "inspect", folder)
         path = folder / "tokenizer.json"
         tokenizer = json.loads(path.read_text())
         for long, code in ((60000, 0), (70000, 1)):
@@ -371,7 +371,35 @@ class Commands(unittest.TestCase):
             {"type": "Replace", "pattern": {"String": "x"}, "content": "x" * 300}] * 2}
         path.write_text(json.dumps({**tokenizer, "normalizer": made}))
         self.fails(1, "at most 65536 are served", "tokenize", folder, feed=b"hi")
-        self.fails(1, "neither a readable tokenizer.json nor vocab.txt", "inspect", self.folder)
+        self.fails(1, "has no config.json: ", "inspect", self.folder)
+
+    def test_a_model_is_judged_by_its_config_alone(self):
+        folder = self.folder / "alone"
+        folder.mkdir()
+        config = json.loads((pathlib.Path(CHAT) / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "limit": [0, float("inf")]}))
+        done = weft("inspect", folder)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertIn(b"alone: LlamaForCausalLM, generator, ", done.stdout)
+        self.assertIn(b"the folder has no weights: the plan is that of random ones", done.stdout)
+        for more in ({"architectures": ["MadeUpForCausalLM"]},
+                     {"architectures": ["MadeUpForCausalLM"], "vocab_size": None}):
+            (folder / "config.json").write_text(json.dumps(
+                {**config, **more, "quantization_config": {"quant_method": "fp8"}}))
+            for options in ((), ("--load-format", "dummy")):
+                self.fails(1, "the architecture MadeUpForCausalLM is not served; served are those of Bert, ",
+                           "inspect", folder, *options)
+        self.assertEqual(weft("inspect", folder).stdout, b"architecture: MadeUpForCausalLM\n"
+                         b"format: quantised, fp8 (quantization_config)\nserved: no\n")
+
+    def test_a_plan_that_does_not_fit_is_shown(self):
+        for options, says in ((("--kv-cache-memory", "1"), "needs "), (("--kv-cache-memory", "9T"), "are free")):
+            done = weft("inspect", CHAT, *options)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(says, done.stderr.decode())
+            self.assertIn(b"served: yes, as generator, but not in the memory of this machine\n", done.stdout)
+            self.assertRegex(done.stdout.decode(), r"(?m)^  keys and values.* MiB")
+            self.assertRegex(done.stdout.decode(), r"(?m)^weights:$")
 
     def test_output_that_is_full(self):
         ids = weft("tokenize", CHAT, feed=b"hello").stdout

@@ -252,7 +252,7 @@ static void test_the_architecture_is_judged_first(void **state)
     (void)state;
     refused("DeepseekV3ForCausalLM",
             "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"fp8\"}}",
-            "the architecture DeepseekV3ForCausalLM is not known");
+            "the architecture DeepseekV3ForCausalLM is not served");
     refused("LlamaForCausalLM",
             "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"fp8\"}}",
             "the checkpoint is quantised (quantization_config: fp8)");

@@ -117,7 +117,7 @@ static const struct {
     const char *patch, *words;
 } config_patches[] = {
     {"{\"architectures\": [\"GPTNeoXForCausalLM\"]}",
-     "the architecture GPTNeoXForCausalLM is not known"},
+     "the architecture GPTNeoXForCausalLM is not served"},
     {"{\"architectures\": []}", "\"architectures\" names nothing"},
     {"{\"architectures\": 5}", "\"architectures\" names nothing"},
     {"{\"architectures\": null}", "\"architectures\" names nothing"},
