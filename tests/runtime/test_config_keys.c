@@ -203,8 +203,7 @@ static void test_rows_are_found_for_gguf(void **state)
 }
 
 #define FULL "\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":1000000}"
-#define SLIDING                                                                                    \
-    "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":8,\"rope_theta\":5000}"
+#define SLIDING "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":8,\"rope_theta\":5000}"
 #define ALL(type)                                                                                  \
     "\"layer_types\":[\"" type "\",\"" type "\",\"" type "\",\"" type "\"],\"rope_parameters\":{"
 
