@@ -64,6 +64,13 @@ static bool is_config_alone(const char *folder)
     return config && !weights;
 }
 
+// Returns the folder of the model, or NULL if it is not known yet, for example because its name is
+// not in the cache of the hub.
+static const char *session_folder(const struct session *session)
+{
+    return session->loaded.model_count > 0 ? session->loaded.models[0].spec.folder : NULL;
+}
+
 // Plans the model. A folder with config.json alone is planned with random weights; *alone is then
 // true.
 static enum status inspect_plan(struct session *session, const char *folder,
@@ -73,8 +80,8 @@ static enum status inspect_plan(struct session *session, const char *folder,
 {
     *alone = false;
     enum status status = session_plan(session, folder, settings, device, err);
-    if (status != STATUS_NOT_FOUND || session->misnamed || session->loaded.model_count == 0 ||
-        !is_config_alone(session->loaded.models[0].spec.folder))
+    const char *found = session_folder(session);
+    if (status != STATUS_NOT_FOUND || !found || !is_config_alone(found))
         return status;
     *alone = true;
     settings->load_format = 1;
@@ -89,10 +96,11 @@ static void outline_print(const struct session *session, enum status status)
 {
     struct model_outline outline;
     struct error ignored;
-    if (status == STATUS_OK || session->misnamed || session->loaded.model_count == 0)
+    const char *folder = session_folder(session);
+    if (status == STATUS_OK || !folder)
         return;
     const struct loaded_model *m = &session->loaded.models[0];
-    enum status judged = model_outline_read(&outline, m->spec.folder, &ignored);
+    enum status judged = model_outline_read(&outline, folder, &ignored);
     if (outline.architecture[0] == '\0')
         return;
     bool fits = status != STATUS_NO_MEMORY;

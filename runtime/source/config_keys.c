@@ -229,8 +229,9 @@ static bool number_neutral(const struct config_key *key, double number,
     return false;
 }
 
-bool config_key_neutral(const struct config_key *key, const json_t *value,
-                        const struct config_facts *facts)
+// Returns true if the value changes nothing.
+static bool value_neutral(const struct config_key *key, const json_t *value,
+                          const struct config_facts *facts)
 {
     bool list = key->neutral == NEUTRAL_NUMBER || key->neutral == NEUTRAL_NOT_ZERO;
     if (key->neutral == NEUTRAL_ANY || !value || json_is_null(value))
@@ -239,7 +240,7 @@ bool config_key_neutral(const struct config_key *key, const json_t *value,
         return json_object_size(value) == 0;
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++)
         if (!list || json_is_array(json_array_get(value, i)) ||
-            !config_key_neutral(key, json_array_get(value, i), facts))
+            !value_neutral(key, json_array_get(value, i), facts))
             return false;
     if (json_is_array(value))
         return true;
@@ -277,9 +278,11 @@ static enum status key_refuse(const char *object, const char *name, const json_t
                      facts->name);
 }
 
-static bool key_applies(const struct config_key *key, const struct config_facts *facts)
+bool config_key_ignored(const struct config_key *key, const json_t *value,
+                        const struct config_facts *facts)
 {
-    return (key->families & facts->family) != 0 && !words_have(facts->reads, key->name);
+    return (key->families & facts->family) != 0 && !words_have(facts->reads, key->name) &&
+           !value_neutral(key, value, facts);
 }
 
 enum status config_keys_check(const json_t *json, const struct config_facts *facts,
@@ -290,7 +293,7 @@ enum status config_keys_check(const json_t *json, const struct config_facts *fac
         if (keys[i].neutral == NEUTRAL_WINDOW &&
             json_is_false(json_object_get(json, "use_sliding_window")))
             continue;
-        if (value && key_applies(&keys[i], facts) && !config_key_neutral(&keys[i], value, facts))
+        if (config_key_ignored(&keys[i], value, facts))
             return key_refuse("", keys[i].name, value, keys[i].meaning, facts, err);
     }
     return STATUS_OK;
@@ -309,8 +312,7 @@ enum status config_rope_check(const json_t *rope, const char *object,
             if (strncmp(keys[i].name, start, sizeof start - 1) == 0 &&
                 strcmp(keys[i].name + sizeof start - 1, name) == 0)
                 key = &keys[i];
-        if (json_is_null(value) ||
-            (key && (!key_applies(key, facts) || config_key_neutral(key, value, facts))))
+        if (json_is_null(value) || (key && !config_key_ignored(key, value, facts)))
             continue;
         return key_refuse(object, safe_of(text_of(name)).at, value,
                           key ? key->meaning : "an unknown parameter of positions", facts, err);

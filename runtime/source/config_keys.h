@@ -61,8 +61,8 @@ enum status config_rope_check(const json_t *rope, const char *object,
 // Returns the row of a key of GGUF files, named without the family, or NULL.
 const struct config_key *config_key_of_gguf(const char *rest, uint32_t family);
 
-// Returns true if the value changes nothing.
-bool config_key_neutral(const struct config_key *key, const json_t *value,
+// Returns true if the value changes what the model computes and the architecture does not read it.
+bool config_key_ignored(const struct config_key *key, const json_t *value,
                         const struct config_facts *facts);
 
 // Returns row i of the table, or NULL after the last one.

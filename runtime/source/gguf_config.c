@@ -25,14 +25,28 @@ struct gguf_family {
     const char *name;                 // value of general.architecture
     const char *generator, *embedder; // names in config.json; NULL: not served as such
     bool ranks;                       // true if its rerankers compare the tokens yes and no
+    // keys of config_keys.h, named as in config.json, that this file reads for the family; NULL:
+    // none
+    const char *reads;
 };
 
 static const struct gguf_family families[] = {
-    {"bert", NULL, "BertModel", false},
-    {"llama", "LlamaForCausalLM", "LlamaModel", false},
-    {"qwen2", "Qwen2ForCausalLM", "Qwen2Model", false},
-    {"qwen3", "Qwen3ForCausalLM", "Qwen3Model", true},
+    {"bert", NULL, "BertModel", false, NULL},
+    {"llama", "LlamaForCausalLM", "LlamaModel", false, NULL},
+    {"qwen2", "Qwen2ForCausalLM", "Qwen2Model", false, NULL},
+    {"qwen3", "Qwen3ForCausalLM", "Qwen3Model", true, NULL},
 };
+
+const char *gguf_family(const char *architecture)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const struct gguf_family *family = &families[i];
+        if ((family->generator && strcmp(family->generator, architecture) == 0) ||
+            strcmp(family->embedder, architecture) == 0)
+            return family->name;
+    }
+    return NULL;
+}
 
 struct document {
     struct json_buffer *out;
@@ -304,7 +318,7 @@ static void key_judge(struct document *w, const struct gguf_value *value,
                       const struct config_key *key, const struct config_facts *facts)
 {
     json_t *json = value_json(value);
-    if (!config_key_neutral(key, json, facts)) {
+    if (config_key_ignored(key, json, facts)) {
         char *shown = json_dumps(json, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         w->status =
             error_set(w->err, STATUS_UNSUPPORTED,
@@ -344,6 +358,7 @@ static void keys_check(struct document *w)
     };
     const struct config_facts facts = {
         .family = w->family->generator ? KEY_DECODERS : KEY_ENCODERS,
+        .reads = w->family->reads,
         .head_dim = w->head_dim,
         .hidden = w->hidden,
     };

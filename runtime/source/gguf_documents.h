@@ -15,6 +15,10 @@ struct gguf_output {
     struct arena *scratch; // memory for the duration of the call
 };
 
+// Returns the value of general.architecture in GGUF files of an architecture, named as in
+// config.json, or NULL.
+const char *gguf_family(const char *architecture);
+
 // Writes the document `name`, such as "config.json". NOT_FOUND if the keys contain nothing for it.
 enum status gguf_document(const struct gguf_output *output, const struct gguf *file,
                           const char *name, struct error *err) MUST_USE;

@@ -371,7 +371,7 @@ class Commands(unittest.TestCase):
             {"type": "Replace", "pattern": {"String": "x"}, "content": "x" * 300}] * 2}
         path.write_text(json.dumps({**tokenizer, "normalizer": made}))
         self.fails(1, "at most 65536 are served", "tokenize", folder, feed=b"hi")
-        self.fails(1, "has no config.json: ", "inspect", self.folder)
+        self.fails(1, "has no config.json, but folders in it are models", "inspect", self.folder)
 
     def test_a_model_is_judged_by_its_config_alone(self):
         folder = self.folder / "alone"
@@ -616,9 +616,13 @@ class Commands(unittest.TestCase):
         folder = self.copy(EMBED, "evil")
         self.rewrite(folder, lambda header, data: header.update(
             {evil: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}))
+        self.fails(1, shown, "inspect", folder)
+        folder = self.copy(EMBED, "head")
+        self.rewrite(folder, lambda header, data: header.update(
+            {"cls." + evil: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}))
         done = weft("inspect", folder, "-v")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"  {shown} ", done.stdout.decode())
+        self.assertIn(f"  cls.{shown} ", done.stdout.decode())
         self.assertNotRegex(done.stdout.decode(), "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
 
         config = json.loads((folder / "config.json").read_text())
