@@ -117,6 +117,11 @@ const struct architecture *architecture_find(const char *name)
     return NULL;
 }
 
+const struct architecture *architecture_at(uint32_t i)
+{
+    return i < ARCHITECTURE_COUNT ? &architectures[i] : NULL;
+}
+
 // Returns the length of the family's name at the start of a published name: "Llama" of
 // "LlamaForCausalLM".
 static size_t family_bytes(const char *name)

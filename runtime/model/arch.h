@@ -71,6 +71,9 @@ struct architecture {
 // Returns the architecture of this published name, or NULL.
 const struct architecture *architecture_find(const char *name);
 
+// Returns row i of the table, or NULL after the last one.
+const struct architecture *architecture_at(uint32_t i);
+
 // Writes the names of the families of architectures ("Llama, Mistral"), each once, to `out`, and
 // truncates at `bytes`.
 void architecture_list(char *out, size_t bytes);

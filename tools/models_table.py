@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/MODELS.md, the reference of all models that are served, and the short form in README.md.
+
+  tools/models_table.py --write [PROGRAM]    writes both
+  tools/models_table.py --check [PROGRAM]    prints the lines in which they differ and exits 1
+
+PROGRAM (build/release/bin/models_rows) prints the tables in runtime/model/arch.c and
+runtime/source/config_keys.c; the meaning of a flag is its comment in runtime/model/arch.h.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE, README = ROOT / "docs/MODELS.md", ROOT / "README.md"
+DECODERS, ENCODERS = 1, 2
+
+HEAD = """# Models
+
+`tools/models_table.py` generates this page from the tables in `runtime/model/arch.c` and
+`runtime/source/config_keys.c`. `weft inspect MODEL` prints for one model, also for a folder with
+`config.json` alone, what it is, whether it is served and how much memory it takes.
+
+- **Formats.** Folders with safetensors in float32, bfloat16 or float16, which run as such, as int8
+  or (on a CPU) as int4; GGUF files, whose family the tables below name, with the tensor types F32,
+  F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. GGUF files of Mistral's models are
+  of the family `llama`. Quantized folders are refused.
+- **Devices.** All families run on `cpu` and on `cuda`.
+- **Tensor parallel.** Several GPUs, or ranks on a CPU, can share a model of the families marked
+  "yes" ([`SEVERAL_GPUS.md`](SEVERAL_GPUS.md)).
+- **Not served** are heads for masked tokens (`...ForMaskedLM` serves embeddings), classifiers with
+  several labels, images and audio.
+- **Everything else is refused.** Weft answers as the reference implementation does or refuses the
+  model with one sentence: for an unknown name in `architectures`, for a key below whose value it
+  would ignore, and for a tensor that no part of the model uses.
+"""
+KEYS = """
+## Keys that change what a model computes
+
+weft reads the keys without an entry in the second column for all architectures, or text does not
+need them. It refuses a model in which one of the other keys has a value that is not in this column,
+unless the architecture reads the key (first tables). `rope.` begins a member of `rope_parameters`
+or `rope_scaling`; members that are not listed are refused too. The third column is the key of a
+GGUF file after the name of its family.
+"""
+SHORT = "<!-- tools/models_table.py writes the next four lines -->\n"
+
+
+def flag_meanings():
+    """Returns {bit: meaning} of enum arch_flag."""
+    text = (ROOT / "runtime/model/arch.h").read_text()
+    body = re.search(r"enum arch_flag \{(.*?)\n\};", text, re.S)[1]
+    found = re.findall(r"ARCH_\w+ = (?:1 << )?(\d+),\s*// ([^\n]*)", body)
+    shifted = re.findall(r"ARCH_\w+ = (1 << )?\d+,", body)
+    return {1 << int(value) if shift else int(value): re.sub(r" \([^)]*\)$", "", meaning)
+            for (value, meaning), shift in zip(found, shifted)}
+
+
+def family_of(name):
+    return re.sub(r"(For[A-Z].*|Model)$", "", name)
+
+
+def families(rows):
+    """Returns {family: its rows}, in the order of the table."""
+    out = {}
+    for row in rows:
+        out.setdefault(family_of(row["name"]), []).append(row)
+    return out
+
+
+def family_line(name, rows, meanings):
+    serves = []
+    for kind in ("generator", "embedder", "reranker"):
+        names = ["`%s`" % row["name"] for row in rows if row["serves"] == kind]
+        if names:
+            serves.append("%s: %s" % (kind, ", ".join(names)))
+    common = -1
+    for row in rows:
+        common &= row["flags"]
+    notes = [meaning for bit, meaning in sorted(meanings.items()) if common & bit]
+    notes += sorted({"reads `%s`" % key for row in rows for key in (row["reads"] or "").split()})
+    gguf = sorted({row["gguf"] for row in rows if row["gguf"]})
+    return "| %s | %s | %s | %s | %s |" % (
+        name, "; ".join(serves), ", ".join("`%s`" % g for g in gguf) or "no",
+        "yes" if all(row["split"] for row in rows) else "no", "; ".join(notes) or "–")
+
+
+def neutral_text(key):
+    value = "%g" % key["value"]
+    texts = ["", "null", "%s, null" % {"0": "0, false", "1": "1, true"}.get(value, value), "not 0, null",
+             "at most %s, null" % value, ", ".join(key["words"].split()) + ", null" if key["words"] else "",
+             "the columns of a head", "1 / sqrt(columns of a head)", "`hidden_size`",
+             "0, null, at least the positions",
+             "0, null, at least the positions; any with `use_sliding_window` false"]
+    return texts[key["neutral"]]
+
+
+def page_make(data):
+    lines = [HEAD]
+    for title, decoder in (("Decoders", True), ("Encoders", False)):
+        lines += ["## %s" % title, "", "| family | `architectures` in config.json | GGUF | tensor parallel | properties |",
+                  "|---|---|---|---|---|"]
+        for name, rows in families(data["architectures"]).items():
+            if rows[0]["decoder"] == decoder:
+                lines.append(family_line(name, rows, flag_meanings()))
+        lines.append("")
+    lines[-1:] = [KEYS, "| key | values that change nothing | GGUF | meaning | families |", "|---|---|---|---|---|"]
+    for key in sorted(data["keys"], key=lambda key: (key["name"].startswith("rope."), key["name"])):
+        lines.append("| `%s` | %s | %s | %s | %s |" % (
+            key["name"], neutral_text(key), "`%s`" % key["gguf"] if key["gguf"] else "", key["meaning"],
+            {1: "decoders", 2: "encoders", 3: "all"}[key["families"]]))
+    return re.sub(r"\n\n\n+", "\n\n", "\n".join(lines)) + "\n"
+
+
+def readme_make(data, old):
+    """Returns README.md with the current short form."""
+    found = families(data["architectures"])
+    decoders = ", ".join(name for name, rows in found.items() if rows[0]["decoder"])
+    encoders = ", ".join(name for name, rows in found.items() if not rows[0]["decoder"])
+    short = ("| task | families of models |\n|---|---|\n"
+             "| chat, completions, responses, messages | %s |\n"
+             "| embeddings, rerank | %s, and the same decoders |\n" % (decoders, encoders))
+    return re.sub(re.escape(SHORT) + r"(\|[^\n]*\n)*", lambda _: SHORT + short, old)
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("--write", "--check"):
+        sys.exit(__doc__)
+    program = sys.argv[2] if len(sys.argv) > 2 else str(ROOT / "build/release/bin/models_rows")
+    data = json.loads(subprocess.run([program], check=True, capture_output=True).stdout)
+    if SHORT not in README.read_text():
+        sys.exit("README.md lacks the line %s" % SHORT)
+    differs = False
+    for path, text in ((PAGE, page_make(data)), (README, readme_make(data, README.read_text()))):
+        old = path.read_text() if path.exists() else ""
+        if sys.argv[1] == "--write":
+            path.write_text(text)
+            continue
+        for line in text.split("\n"):
+            if line not in old.split("\n"):
+                print("%s does not have: %s" % (path.relative_to(ROOT), line))
+        if text != old:
+            differs = True
+            print("%s differs from the tables: tools/models_table.py --write writes it" % path.relative_to(ROOT))
+    return differs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
