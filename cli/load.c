@@ -223,10 +223,7 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     struct loaded_model *first = model_first(m);
     if (m == first)
         m->source = model_source_open(m->spec.folder);
-    struct model_outline outline; // the architecture is judged before the tokenizer
-    enum status status = m == first ? model_outline_read(&outline, m->spec.folder, err) : STATUS_OK;
-    if (status == STATUS_OK && m == first)
-        status = tokenizer_load(m, err);
+    enum status status = m == first ? tokenizer_load(m, err) : STATUS_OK;
     if (status != STATUS_OK)
         return status;
     struct model_options options;
