@@ -309,8 +309,8 @@ static double pass_lap(struct pass *p, int op, double since)
 
 static void pass_norm(struct pass *p, const float *add, float *x, uint32_t rows)
 {
-    struct rms_norm_args args = {DTYPE_F32,           x,     add, &p->m->norm, p->normed, rows,
-                                 p->m->shape->hidden, 1e-6f, NULL};
+    struct rms_norm_args args = {DTYPE_F32,           x,     add,  &p->m->norm, p->normed, rows,
+                                 p->m->shape->hidden, 1e-6f, NULL, 0,           0};
     must(p->b->api->ops->rms_norm(p->b->stream, &args), NULL);
 }
 
@@ -383,7 +383,7 @@ static void layer_run(struct pass *p, uint32_t layer)
     t = pass_lap(p, OP_NORM, t);
     pass_gemm(p, p->normed, &w[2], p->up, p->tokens);
     t = pass_lap(p, OP_GEMM, t);
-    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn, NULL};
+    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn, NULL, 0};
     must(p->b->api->ops->swiglu(p->b->stream, &swiglu), NULL);
     t = pass_lap(p, OP_SWIGLU, t);
     pass_gemm(p, p->ffn, &w[3], p->delta, p->tokens);

@@ -113,10 +113,12 @@ const char *rms_norm_check(const struct rms_norm_args *a)
 {
     if (act_wrong(a->act))
         return "rms_norm: activations are float32, bfloat16 or float16";
-    if (a->width == 0 || vector_wrong(a->weight, a->width))
+    if (a->width == 0 || (a->out && vector_wrong(a->weight, a->width)))
         return "rms_norm: the weight must be a vector of the width";
-    if (a->rows > 0 && (!a->residual || !a->out))
+    if (a->rows > 0 && (!a->residual || (!a->out && !a->add)))
         return "rms_norm: residual or output are missing";
+    if (a->stride != 0 && a->stride < a->width)
+        return "rms_norm: a stride is shorter than its row";
     return "";
 }
 

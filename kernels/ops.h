@@ -49,6 +49,7 @@ struct embed_args {
     const int32_t *token;       // [T]
     void *out;                  // [T][width] act
     uint32_t token_count, width, first, vocab;
+    float scale; // factor of the rows, applied before rounding; 0: none
 };
 
 // out = layer_norm(word[token] + position[position + position_offset] + type[type]).
@@ -63,16 +64,18 @@ struct embed_bert_args {
     float epsilon;
 };
 
-// If add: residual += add (rounded to act). out = residual * rsqrt(mean(residual^2) + eps) * w.
+// If add: residual += factor * add (rounded). out = residual * rsqrt(mean(residual^2) + eps) * w.
 struct rms_norm_args {
     enum dtype act;
     void *residual;              // [rows][width] act, updated in place
     const void *add;             // [rows][width] act, or NULL
-    const struct weight *weight; // w, [width]
-    void *out;                   // [rows][width] act
+    const struct weight *weight; // w, [width]; NULL if out is NULL
+    void *out;                   // [rows][width] act, may be residual itself; NULL: only the add
     uint32_t rows, width;
     float epsilon;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
+    float factor;              // 0: none
+    uint32_t stride;           // elements from row to row of all three arrays; 0: width
 };
 
 // x = residual + add (add may be NULL); out = (x - mean) * rsqrt(var + eps) * w + b.
@@ -127,13 +130,14 @@ struct attn_args {
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
 };
 
-// out[t][i] = silu(gate) * up with in = [gate | up].
+// out[t][i] = silu(gate) * up with in = [gate | up]; GeGLU has gelu(gate), in the tanh form.
 struct swiglu_args {
     enum dtype act;
     const void *in; // [rows][2 * width] act
     void *out;      // [rows][width] act
     uint32_t rows, width;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
+    uint32_t gelu;             // 1: GeGLU
 };
 
 enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
@@ -165,16 +169,6 @@ struct pool_args {
     uint32_t count, width, normalize;   // 1: divide by max(||x||, 1e-12); not STEP_POOL_RAW rows
 };
 
-struct sample_result { // 16 bytes, host-visible
-    int32_t token; // -1: none, because of SAMPLED_NOT_FINITE, _DONE or _DROPPED (state unchanged)
-    float logprob; // in the raw distribution if SAMPLE_LOGPROB is set, else 0
-    uint32_t flags, top_count; // flags: SAMPLED_*; top_count: entries in `top`
-};
-enum sampled { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4, SAMPLED_DROPPED = 8 };
-struct sample_top {
-    int32_t token;
-    float logprob;
-};
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
 // top-k, top-p, Gumbel draw; ties to the lower id. If no token is left: the arg-max of the raw row
 // inside the mask (a grammar takes precedence over bans), else of all. Does not change state.bias.

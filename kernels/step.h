@@ -89,6 +89,17 @@ struct sample_params {
     uint32_t bias_count;
 };
 
+struct sample_result { // 16 bytes, host-visible
+    int32_t token; // -1: none, because of SAMPLED_NOT_FINITE, _DONE or _DROPPED (state unchanged)
+    float logprob; // in the raw distribution if SAMPLE_LOGPROB is set, else 0
+    uint32_t flags, top_count; // flags: SAMPLED_*; top_count: entries in `top`
+};
+enum sampled { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4, SAMPLED_DROPPED = 8 };
+struct sample_top {
+    int32_t token;
+    float logprob;
+};
+
 // A new sequence: prep copies this to the state of its slot.
 struct step_new_sequence {
     uint32_t slot;

@@ -21,26 +21,6 @@ static __device__ __forceinline__ float silu(float x)
     return mul_rn(x, rcp(1.0f + ex2(mul_rn(x, -1.44269504088896341f))));
 }
 
-// One thread per 8 outputs of a row; a block is (row, slice of the row), so that no index needs a
-// division. Bytes: 3 * rows * width elements.
-template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) swiglu_kernel(flat_run a)
-{
-    uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
-    if (a.next.lines != 0)
-        prefetch_share(a.next, (blockIdx.y * gridDim.x + r) * FLAT_THREADS + threadIdx.x,
-                       gridDim.x * gridDim.y * FLAT_THREADS);
-    grid_begin();
-    if (at >= a.width)
-        return;
-    const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
-    float g[8], u[8];
-    load8_row(gate, at, a.width, a.vectors, g);
-    load8_row(gate + a.width, at, a.width, a.vectors, u);
-    for (int j = 0; j < 8; j++)
-        g[j] = mul_rn(silu(g[j]), u[j]);
-    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.vectors, g);
-}
-
 // The negative tail is computed with erfc: 1 + erf would cancel there.
 static __device__ __forceinline__ float gelu(float x)
 {
@@ -61,6 +41,37 @@ static __device__ __forceinline__ float activated(float x, enum activation kind)
     default:
         return silu(x);
     }
+}
+
+// One thread per 8 outputs of a row; a block is (row, slice of the row), so that no index needs a
+// division. Bytes: 3 * rows * width elements.
+template <class T, enum activation GATE>
+static __device__ __forceinline__ void gate_row(const flat_run &a)
+{
+    uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
+    if (a.next.lines != 0)
+        prefetch_share(a.next, (blockIdx.y * gridDim.x + r) * FLAT_THREADS + threadIdx.x,
+                       gridDim.x * gridDim.y * FLAT_THREADS);
+    grid_begin();
+    if (at >= a.width)
+        return;
+    const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
+    float g[8], u[8];
+    load8_row(gate, at, a.width, a.vectors, g);
+    load8_row(gate + a.width, at, a.width, a.vectors, u);
+    for (int j = 0; j < 8; j++)
+        g[j] = mul_rn(activated(g[j], GATE), u[j]);
+    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.vectors, g);
+}
+
+template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) swiglu_kernel(flat_run a)
+{
+    gate_row<T, ACTIVATE_SILU>(a);
+}
+
+template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) geglu_kernel(flat_run a)
+{
+    gate_row<T, ACTIVATE_GELU_TANH>(a);
 }
 
 // In place, one thread per 8 elements. Bytes: 2 * rows * width elements.
@@ -116,7 +127,10 @@ enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
         args->width,   rows_whole(args->width),
         ACTIVATE_SILU, prefetch_of(stream, args->next, args->rows, grid.x * grid.y * FLAT_THREADS)};
     return with_type(args->act, [&](auto type) {
-        LAUNCH_STEP(swiglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
+        if (args->gelu)
+            LAUNCH_STEP(geglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
+        else
+            LAUNCH_STEP(swiglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
         return launch_status();
     });
 }

@@ -47,6 +47,7 @@ struct embed_run {
     uint32_t token_count, width;
     uint32_t first, vocab; // vocabulary index of the table's first row; vocabulary size
     bool vectors;
+    float scale;
 };
 
 // One warp per token, 8 tokens per block, 8 elements per lane. Bound: memory, 2 * T * width
@@ -63,6 +64,8 @@ template <class T> static __global__ void __launch_bounds__(256) embed_kernel(em
         float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         if (row < a.words.rows) // else another rank holds the row
             table_load8(a.words, row, at, v);
+        for (int i = 0; i < 8; i++)
+            v[i] = mul_rn(v[i], a.scale);
         store8_row(out, at, a.width, a.vectors, v);
     }
 }
@@ -133,8 +136,15 @@ enum status cuda_embed(struct stream *stream, const struct embed_args *args)
 {
     if (args->token_count == 0)
         return STATUS_OK;
-    embed_run run = {table_of(args->table), args->token, args->out,   args->token_count,
-                     args->width,           args->first, args->vocab, rows_whole(args->width)};
+    embed_run run = {table_of(args->table),
+                     args->token,
+                     args->out,
+                     args->token_count,
+                     args->width,
+                     args->first,
+                     args->vocab,
+                     rows_whole(args->width),
+                     args->scale != 0.0f ? args->scale : 1.0f};
     dim3 grid(divide_up(args->token_count, 8));
     return with_type(args->act, [&](auto type) {
         LAUNCH_STEP(embed_kernel<decltype(type)>, grid, dim3(256), 0, stream, run);

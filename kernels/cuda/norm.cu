@@ -13,6 +13,8 @@ struct norm_run {
     float epsilon;
     bool vectors;
     prefetch_run next; // prefetched by the blocks that have no row
+    uint32_t stride;   // RMSNorm: elements from row to row
+    float factor;      // RMSNorm: of add
 };
 
 enum { NORM_KEPT = 2 }; // vectors of 8 elements that a thread keeps in registers
@@ -41,7 +43,7 @@ static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, f
             continue;
         if (a.add) {
             for (int i = 0; i < 8; i++)
-                v[k][i] = rounded<T>(add_rn(v[k][i], more[k][i]));
+                v[k][i] = rounded<T>(fmaf(more[k][i], a.factor, v[k][i]));
             store8(x + first + k * step, v[k]);
         }
         for (int i = 0; i < 8; i++)
@@ -72,7 +74,7 @@ static __device__ __forceinline__ void rms_walked(const norm_run &a, size_t row,
         if (a.add) {
             load8_row(add, at, a.width, a.vectors, w);
             for (int i = 0; i < 8; i++)
-                v[i] = rounded<T>(add_rn(v[i], w[i]));
+                v[i] = rounded<T>(fmaf(w[i], a.factor, v[i]));
             store8_row(x, at, a.width, a.vectors, v);
         }
         for (int i = 0; i < 8; i++)
@@ -88,6 +90,22 @@ static __device__ __forceinline__ void rms_walked(const norm_run &a, size_t row,
     }
 }
 
+// The add of a row without its norm.
+template <class T, int WARPS>
+static __device__ __forceinline__ void rms_added(const norm_run &a, size_t row)
+{
+    T *x = (T *)a.residual + row;
+    const T *add = (const T *)a.add + row;
+    float v[8], w[8];
+    for (uint32_t at = threadIdx.x % (32 * WARPS) * 8; at < a.width; at += 256 * WARPS) {
+        load8_row(x, at, a.width, a.vectors, v);
+        load8_row(add, at, a.width, a.vectors, w);
+        for (int i = 0; i < 8; i++)
+            v[i] = fmaf(w[i], a.factor, v[i]);
+        store8_row(x, at, a.width, a.vectors, v);
+    }
+}
+
 // WARPS warps per row (1: eight rows per block; 8: one row per block, and blocks that only
 // prefetch). Shared: 32 bytes. Bound: memory, 4 * rows * width elements; with few rows latency.
 template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
@@ -99,8 +117,10 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
     grid_begin();
     if (r >= a.rows)
         return;
-    size_t row = (size_t)r * a.width;
-    if (a.vectors && a.width <= 256 * WARPS)
+    size_t row = (size_t)r * a.stride;
+    if (!a.out)
+        rms_added<T, WARPS>(a, row);
+    else if (a.vectors && a.width <= 256 * WARPS)
         rms_kept<T, WARPS, 1>(a, row, shared);
     else if (a.vectors && a.width <= NORM_KEPT * 256 * WARPS)
         rms_kept<T, WARPS, NORM_KEPT>(a, row, shared);
@@ -161,10 +181,12 @@ enum status cuda_rms_norm(struct stream *stream, const struct rms_norm_args *arg
 {
     if (args->rows == 0)
         return STATUS_OK;
-    norm_run run = {args->residual, args->add,     (const float *)args->weight->data,
-                    NULL,           args->out,     args->rows,
-                    args->width,    args->epsilon, rows_whole(args->width),
-                    {NULL, 0}};
+    uint32_t stride = args->stride != 0 ? args->stride : args->width;
+    norm_run run = {
+        args->residual, args->add,     args->weight ? (const float *)args->weight->data : NULL,
+        NULL,           args->out,     args->rows,
+        args->width,    args->epsilon, rows_whole(args->width) && rows_whole(stride),
+        {NULL, 0},      stride,        args->factor != 0.0f ? args->factor : 1.0f};
     uint32_t more = 0, processors = stream->device->processors; // blocks that only prefetch
     if (args->width > 1024 && args->rows < processors) {
         run.next = prefetch_of(stream, args->next, args->rows, (processors - args->rows) * 256);
@@ -194,7 +216,9 @@ enum status cuda_layer_norm(struct stream *stream, const struct layer_norm_args 
                     args->width,
                     args->epsilon,
                     rows_whole(args->width),
-                    {NULL, 0}};
+                    {NULL, 0},
+                    args->width,
+                    1.0f};
     return with_type(args->act, [&](auto type) {
         if (args->width > 1024)
             LAUNCH_STEP((layer_kernel<decltype(type), 8>), dim3(args->rows), dim3(256), 0, stream,

@@ -105,7 +105,8 @@ enum status layer_gate(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct swiglu_args args = {
         model->act, model_act(model, op->in),        model_act(model, op->out),
-        f->rows,    model->sizes.intermediate.count, next_of(f, op)};
+        f->rows,    model->sizes.intermediate.count, next_of(f, op),
+        model->config.kinds[f->kind].activation == ACTIVATE_GELU_TANH};
     return op_swiglu(model, &args);
 }
 

@@ -48,7 +48,8 @@ static void embed_codes(struct trial *t, uint64_t seed)
         token[i] = (int32_t)trial_below(t, held + 10);
     float *want = trial_heap(t, (size_t)TOKENS * width * sizeof *want);
     float *got = trial_heap(t, (size_t)TOKENS * width * sizeof *got);
-    struct embed_args args = {DTYPE_F32, &table.reference, token, want, TOKENS, width, 5, held + 5};
+    struct embed_args args = {DTYPE_F32, &table.reference,   token, want, TOKENS, width, 5,
+                              held + 5,  seed % 2 ? 7.3f : 0};
     reference_embed(&args);
     args.table = &table.device;
     args.out = got;
@@ -82,17 +83,20 @@ void try_embed(struct trial *t, enum dtype act)
             token[j] = j == 3 ? (int32_t)vocab : j == 4 ? -1 : (int32_t)trial_below(t, vocab);
         size_t n = (size_t)(tokens + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
-        struct embed_args args = {DTYPE_F32, &table.reference, token, want, tokens, width, first,
-                                  vocab};
+        float scale = i % 4 == 3 ? 5.7f : 0;
+        struct embed_args args = {
+            DTYPE_F32, &table.reference, token, want, tokens, width, first, vocab, scale};
         reference_embed(&args);
         float *was =
             trial_floats(t, n, act, 1); // the op also writes the zeros of other ranks' rows
         memcpy(want + n - width, was + n - width, width * sizeof *want);
         void *out = trial_put_floats(t, was, n, act);
-        args = (struct embed_args){
-            act, &table.device, trial_put(t, token, tokens * 4), out, tokens, width, first, vocab};
+        args = (struct embed_args){act,   &table.device, trial_put(t, token, tokens * 4),
+                                   out,   tokens,        width,
+                                   first, vocab,         scale};
         trial_true(t, "embed runs", t->api->ops->embed(t->stream, &args) == STATUS_OK);
-        double bound = dtype == DTYPE_I8 && act != DTYPE_F32 ? trial_bound(act) : 0;
+        bool exact = scale == 0 && (dtype != DTYPE_I8 || act == DTYPE_F32);
+        double bound = exact ? 0 : trial_bound(act);
         trial_close_to(t, "embed", trial_fetch_floats(t, out, n, act), want, n, bound);
         args.table = NULL;
         REFUSED(t, embed, args);
@@ -173,6 +177,44 @@ static struct trial_weight next_make(struct trial *t, enum dtype act, uint32_t w
 static const uint32_t norms_kept[] = {384, 3000, 4096};
 enum { NORMS_KEPT = sizeof norms_kept / sizeof *norms_kept };
 
+// Rows that are parts of longer rows, normalised in place as the heads of q and k are, or without
+// an output; the other columns must stay unchanged.
+static void rms_norm_parts(struct trial *t, enum dtype act)
+{
+    static const uint32_t parts[][2] = {{64, 128}, {1000, 2008}, {4096, 6144}, {9, 20}};
+    for (uint64_t i = 0; i < 8; i++) {
+        trial_begin(t, 3100 + i);
+        uint32_t width = parts[i / 2][0], stride = parts[i / 2][1], rows = trial_range(t, 1, 20);
+        bool alone = i % 2; // only the add
+        size_t n = (size_t)rows * stride;
+        struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = width, .k = 1};
+        struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
+        float *x = trial_floats(t, n, act, 3), *add = trial_floats(t, n, act, 1);
+        void *there = trial_put_floats(t, x, n, act);
+        struct rms_norm_args args = {.act = DTYPE_F32,
+                                     .residual = x,
+                                     .add = alone ? add : NULL,
+                                     .weight = alone ? NULL : &w.reference,
+                                     .out = alone ? NULL : x,
+                                     .rows = rows,
+                                     .width = width,
+                                     .epsilon = 1e-5f,
+                                     .factor = alone ? 0.3f : 0,
+                                     .stride = stride};
+        reference_rms_norm(&args);
+        args.act = act;
+        args.residual = there;
+        args.add = alone ? trial_put_floats(t, add, n, act) : NULL;
+        args.weight = alone ? NULL : &w.device;
+        args.out = alone ? NULL : there;
+        trial_true(t, "rms_norm runs", t->api->ops->rms_norm(t->stream, &args) == STATUS_OK);
+        trial_close_to(t, "rms_norm of parts", trial_fetch_floats(t, there, n, act), x, n,
+                       trial_bound(act));
+        args.stride = width - 1;
+        REFUSED(t, rms_norm, args);
+    }
+}
+
 void try_rms_norm(struct trial *t, enum dtype act)
 {
     for (uint64_t i = 0; i < 12 + ODD_EACH; i++) {
@@ -180,7 +222,7 @@ void try_rms_norm(struct trial *t, enum dtype act)
         uint32_t width = i < NORMS_KEPT ? norms_kept[i] : width_choose(t, i, 12);
         uint32_t rows = trial_range(t, 1, i % 4 == 2 ? 3 : 50);
         size_t n = (size_t)(rows + 1) * width;
-        float epsilon = i % 4 == 1 ? 4 : 1e-6f;
+        float epsilon = i % 4 == 1 ? 4 : 1e-6f, factor = i % 5 == 4 ? 0.22f : 0;
         struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = width, .k = 1};
         struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
         struct trial_weight next = next_make(t, act, width);
@@ -190,21 +232,22 @@ void try_rms_norm(struct trial *t, enum dtype act)
         void *add_there = trial_put_floats(t, add, n, act);
         void *out = trial_device(t, n * dtype_bytes(act));
         float *want = trial_heap(t, n * sizeof *want);
-        struct rms_norm_args args = {DTYPE_F32,    residual, i % 3 ? add : NULL,
-                                     &w.reference, want,     rows,
-                                     width,        epsilon,  NULL};
+        struct rms_norm_args args = {
+            DTYPE_F32, residual, i % 3 ? add : NULL, &w.reference, want, rows, width, epsilon, NULL,
+            factor,    0};
         reference_rms_norm(&args);
         args = (struct rms_norm_args){
-            act,   residual_there, i % 3 ? add_there : NULL,   &w.device, out, rows,
-            width, epsilon,        i % 2 ? NULL : &next.device};
+            act,   residual_there, i % 3 ? add_there : NULL,    &w.device, out, rows,
+            width, epsilon,        i % 2 ? NULL : &next.device, factor,    0};
         trial_true(t, "rms_norm runs", t->api->ops->rms_norm(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "rms_norm", trial_fetch_floats(t, out, n, act), want, n,
                        trial_bound(act));
         trial_close_to(t, "rms_norm residual", trial_fetch_floats(t, residual_there, n, act),
-                       residual, n, act == DTYPE_F32 ? 0 : trial_bound(act));
+                       residual, n, act == DTYPE_F32 && factor == 0 ? 0 : trial_bound(act));
         args.width++;
         REFUSED(t, rms_norm, args);
     }
+    rms_norm_parts(t, act);
 }
 
 void try_layer_norm(struct trial *t, enum dtype act)
@@ -252,11 +295,12 @@ void try_swiglu(struct trial *t, enum dtype act)
         float *in = trial_floats(t, 2 * n, act, 4);
         float *want = trial_heap(t, n * sizeof *want);
         struct trial_weight next = next_make(t, act, width);
-        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL};
+        uint32_t gelu = i % 3 == 1;
+        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL, gelu};
         reference_swiglu(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
         args = (struct swiglu_args){act,   trial_put_floats(t, in, 2 * n, act), out, rows,
-                                    width, i % 2 ? &next.device : NULL};
+                                    width, i % 2 ? &next.device : NULL,         gelu};
         trial_true(t, "swiglu runs", t->api->ops->swiglu(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n, trial_bound(act));
         args.out = NULL;

@@ -84,6 +84,8 @@ void reference_embed(const struct embed_args *a)
         memset(out, 0, a->width * sizeof *out);
         if (row >= 0 && row < a->table->shape.n)
             memcpy(out, row_of(a->table, (uint32_t)row), a->width * sizeof *out);
+        for (uint32_t i = 0; a->scale != 0 && i < a->width; i++)
+            out[i] = (float)((double)out[i] * (double)a->scale);
     }
 }
 
@@ -121,18 +123,19 @@ void reference_embed_bert(const struct embed_bert_args *a)
 void reference_rms_norm(const struct rms_norm_args *a)
 {
     const float *w = data_of(a->weight);
+    double factor = a->factor != 0 ? (double)a->factor : 1;
     for (uint32_t t = 0; t < a->rows; t++) {
-        float *x = (float *)a->residual + (size_t)t * a->width;
+        size_t at = (size_t)t * (a->stride != 0 ? a->stride : a->width);
+        float *x = (float *)a->residual + at;
         double mean = 0;
         for (uint32_t i = 0; i < a->width; i++) {
             if (a->add)
-                x[i] += ((const float *)a->add)[(size_t)t * a->width + i];
+                x[i] = (float)((double)x[i] + factor * (double)((const float *)a->add)[at + i]);
             mean += (double)x[i] * (double)x[i] / a->width;
         }
         double scale = 1 / sqrt(mean + (double)a->epsilon);
-        for (uint32_t i = 0; i < a->width; i++)
-            ((float *)a->out)[(size_t)t * a->width + i] =
-                (float)((double)x[i] * scale * (double)w[i]);
+        for (uint32_t i = 0; a->out && i < a->width; i++)
+            ((float *)a->out)[at + i] = (float)((double)x[i] * scale * (double)w[i]);
     }
 }
 
@@ -383,8 +386,10 @@ void reference_swiglu(const struct swiglu_args *a)
         for (uint32_t i = 0; i < a->width; i++) {
             const float *in = (const float *)a->in + (size_t)t * 2 * a->width;
             double gate = (double)in[i];
+            double cube = sqrt(M_2_PI) * (gate + 0.044715 * gate * gate * gate);
+            double active = a->gelu ? 0.5 * gate * (1 + tanh(cube)) : gate / (1 + exp(-gate));
             ((float *)a->out)[(size_t)t * a->width + i] =
-                (float)(gate / (1 + exp(-gate)) * (double)in[a->width + i]);
+                (float)(active * (double)in[a->width + i]);
         }
 }
 

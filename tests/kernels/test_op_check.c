@@ -90,7 +90,7 @@ static void test_embeddings(void **state)
     struct weight none = {.shape = rows.shape};
     struct weight vector = weight_of(WEIGHT_VECTOR, DTYPE_F32, WIDTH, 1);
     struct weight shorter = weight_of(WEIGHT_VECTOR, DTYPE_F32, WIDTH - 1, 1);
-    const struct embed_args valid_embed = {DTYPE_F32, &rows, there, there, 3, WIDTH, 0, VOCAB};
+    const struct embed_args valid_embed = {DTYPE_F32, &rows, there, there, 3, WIDTH, 0, VOCAB, 0};
     static const char table[] = "the table is missing, of another use or of another width";
     TRY(embed, NULL, );
     TRY(embed, NULL, a.table = &tied);
@@ -157,8 +157,8 @@ static void test_norms(void **state)
     struct weight product = weight_of(WEIGHT_PRODUCT, DTYPE_F32, WIDTH, 1);
     struct weight none = {.shape = vector.shape};
     struct weight zero = weight_of(WEIGHT_VECTOR, DTYPE_F32, 0, 1);
-    const struct rms_norm_args valid_rms_norm = {DTYPE_F32, there, NULL,  &vector, there,
-                                                 3,         WIDTH, 1e-6f, NULL};
+    const struct rms_norm_args valid_rms_norm = {DTYPE_F32, there, NULL, &vector, there, 3,
+                                                 WIDTH,     1e-6f, NULL, 0,       0};
     const struct layer_norm_args valid_layer_norm = {DTYPE_F32, there, NULL,  &vector, &vector,
                                                      there,     3,     WIDTH, 1e-6f};
     const struct weight *wrong[] = {NULL, &shorter, &product, &none};
@@ -175,6 +175,9 @@ static void test_norms(void **state)
     TRY(layer_norm, "must be vectors of the width", a.width = 0; a.weight = a.bias = &zero);
     TRY(rms_norm, "residual or output are missing", a.residual = NULL);
     TRY(rms_norm, "residual or output are missing", a.out = NULL);
+    TRY(rms_norm, NULL, a.out = NULL; a.weight = NULL; a.add = there);
+    TRY(rms_norm, NULL, a.stride = WIDTH);
+    TRY(rms_norm, "a stride is shorter than its row", a.stride = WIDTH - 1);
     TRY(layer_norm, "residual or output are missing", a.residual = NULL);
     TRY(layer_norm, "residual or output are missing", a.out = NULL);
     TRY(rms_norm, NULL, a.rows = 0; a.residual = NULL; a.out = NULL);
@@ -311,7 +314,7 @@ static void test_attn(void **state)
 static void test_rows(void **state)
 {
     (void)state;
-    const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH, NULL};
+    const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH, NULL, 0};
     TRY(swiglu, NULL, );
     TRY(swiglu, acts, a.act = DTYPE_I8);
     TRY(swiglu, "no columns", a.width = 0);

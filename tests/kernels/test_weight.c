@@ -109,7 +109,7 @@ static void test_sources(void **state)
             float out[N * K];
             for (int32_t i = 0; i < N; i++)
                 token[i] = i;
-            struct embed_args args = {DTYPE_F32, &w, token, out, N, K, 0, N};
+            struct embed_args args = {DTYPE_F32, &w, token, out, N, K, 0, N, 0};
             assert_int_equal(t.api->ops->embed(t.stream, &args), STATUS_OK);
             for (uint32_t i = 0; i < N * K; i++)
                 assert_true(out[i] == trial_rounded(x[i], (enum dtype)held));

@@ -128,8 +128,8 @@ static void norm(uint32_t rows, uint32_t width, bool layer)
     struct weight x = random_rows(rows, width), add = random_rows(rows, width);
     struct weight out = random_rows(rows, width);
     struct weight scale = random_weight(WEIGHT_VECTOR, DTYPE_F32, width, 1);
-    struct rms_norm_args rms = {DTYPE_BF16, x.data, add.data, &scale, out.data,
-                                rows,       width,  1e-6f,    NULL};
+    struct rms_norm_args rms = {DTYPE_BF16, x.data, add.data, &scale, out.data, rows,
+                                width,      1e-6f,  NULL,     0,      0};
     struct layer_norm_args with_mean = {.act = DTYPE_BF16,
                                         .residual = x.data,
                                         .add = add.data,
