@@ -99,6 +99,12 @@ LONG = dict(short_factor=[1.0 + 0.1 * i for i in range(8)],
             long_factor=[1.5 + 0.5 * i for i in range(8)])
 
 
+PAD = dict(pad_token_id=0)  # the classes' own may lie outside of the vocabulary
+PHI_LONG = dict(partial_rotary_factor=0.75, original_max_position_embeddings=32, rope_scaling={
+    "type": "longrope", "short_factor": LONG["short_factor"][:6],
+    "long_factor": LONG["long_factor"][:6]}, **PAD)
+
+
 def llama_scaled(scaling, **more):
     return dict(arch=LLAMA, type="llama", config=decoder(rope_scaling=scaling, **more))
 
@@ -182,6 +188,56 @@ MODELS = {
     "qwen2-classifier": dict(arch="Qwen2ForSequenceClassification", type="qwen2",
                              config=decoder(id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0},
                                             pad_token_id=0)),
+    "gemma": dict(arch="GemmaForCausalLM", type="gemma",
+                  config=decoder(head_dim=32, hidden_act="gelu", tie_word_embeddings=True, **PAD)),
+    "gemma3": dict(arch="Gemma3ForCausalLM", type="gemma3_text", config=decoder(
+        head_dim=24, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=20,
+        tie_word_embeddings=True, num_hidden_layers=3, sliding_window=8, sliding_window_pattern=3,
+        rope_theta=1000000.0, rope_local_base_freq=10000.0,
+        rope_scaling={"rope_type": "linear", "factor": 8.0}, **PAD)),
+    "gemma3-nested": dict(arch="Gemma3ForCausalLM", type="gemma3_text", config=decoder(
+        head_dim=24, hidden_activation="gelu_pytorch_tanh", tie_word_embeddings=True,
+        num_hidden_layers=3, sliding_window=8,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}}, **PAD)),
+    "phi3": dict(arch="Phi3ForCausalLM", type="phi3", config=decoder(sliding_window=8, **PAD)),
+    "phi3-longrope-short": dict(arch="Phi3ForCausalLM", type="phi3", config=decoder(**PHI_LONG),
+                                lengths=[1, 5, 12, 16], max_model_len=32),
+    "phi3-longrope-long": dict(arch="Phi3ForCausalLM", type="phi3", config=decoder(**PHI_LONG),
+                               lengths=[33, 40, 44, 47]),
+    "olmo2": dict(arch="Olmo2ForCausalLM", type="olmo2", config=decoder(**PAD)),
+    "olmo3": dict(arch="Olmo3ForCausalLM", type="olmo3", config=decoder(
+        num_hidden_layers=4, sliding_window=8, rope_theta=500000.0, rope_scaling={
+            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+            "attention_factor": 1.2, "beta_fast": 32.0, "beta_slow": 1.0}, **PAD)),
+    "granite": dict(arch="GraniteForCausalLM", type="granite", config=decoder(
+        embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.0625,
+        logits_scaling=8.0, tie_word_embeddings=True, **PAD)),
+    "granite-bias": dict(arch="GraniteForCausalLM", type="granite", config=decoder(
+        attention_bias=True, mlp_bias=True, attention_multiplier=0.3, **PAD)),
+    "smollm3": dict(arch="SmolLM3ForCausalLM", type="smollm3", config=decoder(
+        num_hidden_layers=4, no_rope_layers=[1, 0, 1, 1], rope_theta=2000000.0,
+        tie_word_embeddings=True, **PAD)),
+    "smollm3-interval": dict(arch="SmolLM3ForCausalLM", type="smollm3", config=decoder(
+        num_hidden_layers=4, no_rope_layer_interval=2, **PAD)),
+    "exaone4": dict(arch="Exaone4ForCausalLM", type="exaone4", config=decoder(
+        num_hidden_layers=4, sliding_window=8, sliding_window_pattern=2, rope_theta=1000000.0,
+        **PAD)),
+    "exaone4-no-window": dict(arch="Exaone4ForCausalLM", type="exaone4", config=decoder(
+        sliding_window=None, sliding_window_pattern=None, layer_types=["full_attention"] * 2,
+        rope_scaling={"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0,
+                      "high_freq_factor": 4.0, "original_max_position_embeddings": 16},
+        tie_word_embeddings=True, **PAD)),
+    "seed-oss": dict(arch="SeedOssForCausalLM", type="seed_oss",
+                     config=decoder(head_dim=24, attention_bias=True, **PAD)),
+    "seed-oss-bias": dict(arch="SeedOssForCausalLM", type="seed_oss", config=decoder(
+        head_dim=24, attention_bias=False, attention_out_bias=True, mlp_bias=True, **PAD)),
+    "glm4": dict(arch="Glm4ForCausalLM", type="glm4", config=decoder(
+        head_dim=32, partial_rotary_factor=0.5, attention_bias=True, **PAD)),
+    "ernie4-5": dict(arch="Ernie4_5ForCausalLM", type="ernie4_5", config=decoder(
+        head_dim=24, use_bias=True, tie_word_embeddings=True, **PAD)),
 }
 
 

@@ -5,23 +5,71 @@
 #include <stdio.h>
 #include <string.h>
 
+// Names that are equal in all decoders.
+#define DECODER_NAMES                                                                              \
+    .prefixes = {"model.", "", NULL}, .embed = {"embed_tokens.weight", SHARD_ROWS},                \
+    .head = {"lm_head.weight", SHARD_ROWS}, .final_norm = "norm",                                  \
+    .o = {"layers.%u.self_attn.o_proj", SHARD_COLUMNS}, .q_norm = "layers.%u.self_attn.q_norm",    \
+    .k_norm = "layers.%u.self_attn.k_norm", .down = {"layers.%u.mlp.down_proj", SHARD_COLUMNS}
+#define QKV_NAMES                                                                                  \
+    .q = {"layers.%u.self_attn.q_proj", SHARD_ROWS},                                               \
+    .k = {"layers.%u.self_attn.k_proj", SHARD_ROWS},                                               \
+    .v = {"layers.%u.self_attn.v_proj", SHARD_ROWS}
+#define FFN_NAMES                                                                                  \
+    .gate = {"layers.%u.mlp.gate_proj", SHARD_ROWS}, .up = {"layers.%u.mlp.up_proj", SHARD_ROWS}
+#define FUSED_FFN_NAMES                                                                            \
+    .gate = {"layers.%u.mlp.gate_up_proj", SHARD_ROWS},                                            \
+    .up = {"layers.%u.mlp.gate_up_proj", SHARD_ROWS}
+#define NORM_BEFORE_NAMES                                                                          \
+    .anchor = "layers.0.input_layernorm.weight", .norm_attn = "layers.%u.input_layernorm",         \
+    .norm_ffn = "layers.%u.post_attention_layernorm"
+
 static const struct arch_names decoder_names = {
-    .prefixes = {"model.", "", NULL},
+    DECODER_NAMES,
+    QKV_NAMES,
+    FFN_NAMES,
+    NORM_BEFORE_NAMES,
+};
+
+static const struct arch_names phi3_names = {
+    DECODER_NAMES,
+    .q = {"layers.%u.self_attn.qkv_proj", SHARD_ROWS},
+    .k = {"layers.%u.self_attn.qkv_proj", SHARD_ROWS},
+    .v = {"layers.%u.self_attn.qkv_proj", SHARD_ROWS},
+    FUSED_FFN_NAMES,
+    NORM_BEFORE_NAMES,
+};
+
+static const struct arch_names gemma3_names = {
+    DECODER_NAMES,
+    QKV_NAMES,
+    FFN_NAMES,
     .anchor = "layers.0.input_layernorm.weight",
-    .embed = {"embed_tokens.weight", SHARD_ROWS},
-    .head = {"lm_head.weight", SHARD_ROWS},
-    .final_norm = "norm",
-    .q = {"layers.%u.self_attn.q_proj", SHARD_ROWS},
-    .k = {"layers.%u.self_attn.k_proj", SHARD_ROWS},
-    .v = {"layers.%u.self_attn.v_proj", SHARD_ROWS},
-    .o = {"layers.%u.self_attn.o_proj", SHARD_COLUMNS},
-    .q_norm = "layers.%u.self_attn.q_norm",
-    .k_norm = "layers.%u.self_attn.k_norm",
     .norm_attn = "layers.%u.input_layernorm",
+    .post_attn = "layers.%u.post_attention_layernorm",
+    .norm_ffn = "layers.%u.pre_feedforward_layernorm",
+    .post_ffn = "layers.%u.post_feedforward_layernorm",
+};
+
+static const struct arch_names glm4_names = {
+    DECODER_NAMES,
+    QKV_NAMES,
+    FUSED_FFN_NAMES,
+    .anchor = "layers.0.input_layernorm.weight",
+    .norm_attn = "layers.%u.input_layernorm",
+    .post_attn = "layers.%u.post_self_attn_layernorm",
     .norm_ffn = "layers.%u.post_attention_layernorm",
-    .gate = {"layers.%u.mlp.gate_proj", SHARD_ROWS},
-    .up = {"layers.%u.mlp.up_proj", SHARD_ROWS},
-    .down = {"layers.%u.mlp.down_proj", SHARD_COLUMNS},
+    .post_ffn = "layers.%u.post_mlp_layernorm",
+};
+
+// Families without norms before attention and ffn: OLMo 2 and 3, EXAONE 4.
+static const struct arch_names after_names = {
+    DECODER_NAMES,
+    QKV_NAMES,
+    FFN_NAMES,
+    .anchor = "layers.0.post_attention_layernorm.weight",
+    .post_attn = "layers.%u.post_attention_layernorm",
+    .post_ffn = "layers.%u.post_feedforward_layernorm",
 };
 
 #define ENCODER_NAMES(prefix)                                                                      \
@@ -53,6 +101,16 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      .names = &decoder_names,                                                                      \
      .norm_epsilon = 1e-6,                                                                         \
      __VA_ARGS__}
+// A decoder with names, norm epsilon, defaults and keys of its own.
+#define FAMILY(published, more_flags, names_of, epsilon, json, keys)                               \
+    {.name = published,                                                                            \
+     .family = ARCH_DECODER,                                                                       \
+     .head = HEAD_VOCABULARY,                                                                      \
+     .flags = (more_flags),                                                                        \
+     .names = &names_of,                                                                           \
+     .norm_epsilon = epsilon,                                                                      \
+     .defaults = json,                                                                             \
+     .reads = keys}
 #define ENCODER(published, head_kind, more_flags, names_of)                                        \
     {.name = published,                                                                            \
      .family = ARCH_ENCODER,                                                                       \
@@ -62,8 +120,11 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      .norm_epsilon = 1e-12,                                                                        \
      .types = 2}
 
-// keys that window_read (config.c) reads
+// Keys that an architecture reads (config.c, config_layers.c, config_rope.c).
 #define WINDOW_KEYS "sliding_window"
+#define PATTERN_KEYS WINDOW_KEYS " sliding_window_pattern"
+#define GEMMA3_KEYS PATTERN_KEYS " query_pre_attn_scalar hidden_activation rope_local_base_freq"
+#define GRANITE_KEYS "embedding_multiplier residual_multiplier attention_multiplier logits_scaling"
 
 enum {
     LLAMA = 0,
@@ -71,7 +132,46 @@ enum {
     QWEN2 = ARCH_QKV_BIAS | ARCH_WINDOW_BY_FLAG,
     QWEN3 = ARCH_QK_NORM | ARCH_WINDOW_BY_FLAG,
     ROBERTA = ARCH_POSITION_OFFSET,
+    GEMMA = ARCH_NORM_LESS_ONE | ARCH_EMBED_ROOT | ARCH_GEGLU,
+    GEMMA3 = GEMMA | ARCH_NORM_AFTER | ARCH_QK_NORM | ARCH_QUERY_SCALAR | ARCH_WINDOW |
+             ARCH_WINDOW_PATTERN | ARCH_WINDOW_ROPE,
+    OLMO2 = ARCH_NORM_ONLY_AFTER | ARCH_QK_NORM_ALL,
+    OLMO3 = OLMO2 | ARCH_WINDOW | ARCH_WINDOW_PATTERN | ARCH_WINDOW_ROPE,
+    EXAONE4 = ARCH_NORM_ONLY_AFTER | ARCH_QK_NORM | ARCH_WINDOW | ARCH_WINDOW_PATTERN |
+              ARCH_WINDOW_ROPE_ONLY,
+    GLM4 = ARCH_NORM_AFTER | ARCH_PAIRED | ARCH_OUT_BIAS,
 };
+
+// Defaults of the reference's configuration classes.
+#define ERNIE4_5_DEFAULTS                                                                          \
+    "{\"num_key_value_heads\":2,\"head_dim\":128,\"rope_theta\":500000.0,"                         \
+    "\"max_position_embeddings\":131072,\"tie_word_embeddings\":true}"
+#define EXAONE4_DEFAULTS                                                                           \
+    "{\"num_key_value_heads\":32,\"max_position_embeddings\":2048,\"sliding_window\":4096,"        \
+    "\"sliding_window_pattern\":4}"
+#define GEMMA_DEFAULTS                                                                             \
+    "{\"num_key_value_heads\":16,\"head_dim\":256,\"hidden_act\":\"gelu_pytorch_tanh\","           \
+    "\"max_position_embeddings\":8192,\"tie_word_embeddings\":true}"
+#define GEMMA3_DEFAULTS                                                                            \
+    "{\"vocab_size\":262208,\"hidden_size\":2304,\"intermediate_size\":9216,"                      \
+    "\"num_hidden_layers\":26,\"num_attention_heads\":8,\"num_key_value_heads\":4,"                \
+    "\"head_dim\":256,\"hidden_activation\":\"gelu_pytorch_tanh\",\"query_pre_attn_scalar\":256,"  \
+    "\"max_position_embeddings\":131072,\"sliding_window\":4096,\"sliding_window_pattern\":6,"     \
+    "\"rope_theta\":1000000.0,\"rope_local_base_freq\":10000.0,\"tie_word_embeddings\":true}"
+#define GLM4_DEFAULTS                                                                              \
+    "{\"num_key_value_heads\":2,\"head_dim\":128,\"partial_rotary_factor\":0.5,"                   \
+    "\"max_position_embeddings\":131072,\"attention_bias\":true}"
+#define OLMO2_DEFAULTS "{\"max_position_embeddings\":2048}"
+#define OLMO3_DEFAULTS                                                                             \
+    "{\"max_position_embeddings\":2048,\"rope_theta\":500000.0,\"sliding_window\":4096,"           \
+    "\"sliding_window_pattern\":4}"
+#define PHI3_DEFAULTS "{\"max_position_embeddings\":4096,\"original_max_position_embeddings\":4096}"
+#define SEED_OSS_DEFAULTS                                                                          \
+    "{\"num_key_value_heads\":8,\"head_dim\":128,\"max_position_embeddings\":524288,"              \
+    "\"attention_bias\":true}"
+#define SMOLLM3_DEFAULTS                                                                           \
+    "{\"num_key_value_heads\":4,\"max_position_embeddings\":32768,\"rope_theta\":2000000.0,"       \
+    "\"no_rope_layer_interval\":4,\"tie_word_embeddings\":true}"
 
 // Sorted by name, because users read this list in the error message for an unknown name.
 static const struct architecture architectures[] = {
@@ -81,6 +181,13 @@ static const struct architecture architectures[] = {
     ENCODER("CamembertForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("CamembertForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("CamembertModel", HEAD_NONE, ROBERTA, roberta_names),
+    FAMILY("Ernie4_5ForCausalLM", ARCH_PAIRED | ARCH_USE_BIAS, decoder_names, 1e-5,
+           ERNIE4_5_DEFAULTS, NULL),
+    FAMILY("Exaone4ForCausalLM", EXAONE4, after_names, 1e-5, EXAONE4_DEFAULTS, PATTERN_KEYS),
+    FAMILY("Gemma3ForCausalLM", GEMMA3, gemma3_names, 1e-6, GEMMA3_DEFAULTS, GEMMA3_KEYS),
+    FAMILY("GemmaForCausalLM", GEMMA, decoder_names, 1e-6, GEMMA_DEFAULTS, "hidden_activation"),
+    FAMILY("Glm4ForCausalLM", GLM4, glm4_names, 1.5625e-7, GLM4_DEFAULTS, NULL),
+    FAMILY("GraniteForCausalLM", ARCH_MULTIPLIERS, decoder_names, 1e-6, NULL, GRANITE_KEYS),
     DECODER("LlamaForCausalLM", HEAD_VOCABULARY, LLAMA, .window = 0),
     DECODER("LlamaForSequenceClassification", HEAD_SCORE, LLAMA, .window = 0),
     DECODER("LlamaModel", HEAD_NONE, LLAMA, .window = 0),
@@ -90,6 +197,9 @@ static const struct architecture architectures[] = {
             .reads = WINDOW_KEYS),
     DECODER("MistralModel", HEAD_NONE, MISTRAL, .window = 4096, .kv_heads = 8,
             .reads = WINDOW_KEYS),
+    FAMILY("Olmo2ForCausalLM", OLMO2, after_names, 1e-5, OLMO2_DEFAULTS, NULL),
+    FAMILY("Olmo3ForCausalLM", OLMO3, after_names, 1e-5, OLMO3_DEFAULTS, PATTERN_KEYS),
+    FAMILY("Phi3ForCausalLM", ARCH_WINDOW, phi3_names, 1e-5, PHI3_DEFAULTS, WINDOW_KEYS),
     DECODER("Qwen2ForCausalLM", HEAD_VOCABULARY, QWEN2, .window = 4096, .reads = WINDOW_KEYS),
     DECODER("Qwen2ForSequenceClassification", HEAD_SCORE, QWEN2, .window = 4096,
             .reads = WINDOW_KEYS),
@@ -102,6 +212,9 @@ static const struct architecture architectures[] = {
     ENCODER("RobertaForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("RobertaForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("RobertaModel", HEAD_NONE, ROBERTA, roberta_names),
+    FAMILY("SeedOssForCausalLM", ARCH_OUT_BIAS, decoder_names, 1e-6, SEED_OSS_DEFAULTS, NULL),
+    FAMILY("SmolLM3ForCausalLM", ARCH_NO_ROPE_LAYERS, decoder_names, 1e-6, SMOLLM3_DEFAULTS,
+           "no_rope_layers no_rope_layer_interval"),
     ENCODER("XLMRobertaForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("XLMRobertaForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("XLMRobertaModel", HEAD_NONE, ROBERTA, roberta_names),

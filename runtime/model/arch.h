@@ -19,13 +19,28 @@ enum arch_head {
 };
 
 enum arch_flag {
-    ARCH_QKV_BIAS = 1,         // q, k and v have biases, whatever config.json specifies (Qwen2)
-    ARCH_QK_NORM = 2,          // RMS norm on each head of q and k (Qwen3)
-    ARCH_WINDOW_BY_FLAG = 4,   // sliding_window applies only with use_sliding_window (Qwen)
-    ARCH_WINDOW = 8,           // sliding_window applies if it is not null (Mistral)
-    ARCH_POSITION_OFFSET = 16, // positions start at padding id + 1 (RoBERTa)
-    ARCH_YES_NO = 32,          // may be a reranker that compares two logits (Qwen3-Reranker)
-    ARCH_YES_NO_PROMPT = 64,   // with a score head, may use the prompt of such a reranker
+    ARCH_QKV_BIAS = 1,            // q, k and v have biases, whatever config.json specifies (Qwen2)
+    ARCH_QK_NORM = 2,             // RMS norm on each head of q and k (Qwen3)
+    ARCH_WINDOW_BY_FLAG = 4,      // sliding_window applies only with use_sliding_window (Qwen)
+    ARCH_WINDOW = 8,              // sliding_window applies if it is not null (Mistral)
+    ARCH_POSITION_OFFSET = 16,    // positions start at padding id + 1 (RoBERTa)
+    ARCH_YES_NO = 32,             // may be a reranker that compares two logits (Qwen3-Reranker)
+    ARCH_YES_NO_PROMPT = 64,      // with a score head, may use the prompt of such a reranker
+    ARCH_QK_NORM_ALL = 128,       // RMS norm on all heads of q together, and on those of k (OLMo 2)
+    ARCH_NORM_AFTER = 256,        // norms also on the outputs of attention and of the ffn (Gemma 3)
+    ARCH_NORM_ONLY_AFTER = 512,   // norms only on the outputs of attention and of the ffn (OLMo 2)
+    ARCH_NORM_LESS_ONE = 1 << 10, // checkpoints store norm weights less one (Gemma)
+    ARCH_EMBED_ROOT = 1 << 11,    // embeddings are multiplied by sqrt(hidden) (Gemma)
+    ARCH_GEGLU = 1 << 12,         // the gate is the tanh form of GELU (Gemma)
+    ARCH_QUERY_SCALAR = 1 << 13,  // query_pre_attn_scalar sets the scale (Gemma 3)
+    ARCH_WINDOW_PATTERN = 1 << 14,   // every sliding_window_pattern-th layer has no window
+    ARCH_WINDOW_ROPE = 1 << 15,      // layers with a window have a rotary table without scaling
+    ARCH_WINDOW_ROPE_ONLY = 1 << 16, // with windows, only their layers have rotary (EXAONE 4)
+    ARCH_NO_ROPE_LAYERS = 1 << 17,   // no_rope_layers lists layers without rotary (SmolLM3)
+    ARCH_PAIRED = 1 << 18,           // the two rows of a rotary pair are neighbours (GLM-4)
+    ARCH_MULTIPLIERS = 1 << 19,      // factors of embeddings, residual, scores, logits (Granite)
+    ARCH_OUT_BIAS = 1 << 20,         // attention_out_bias, not attention_bias, is that of o
+    ARCH_USE_BIAS = 1 << 21,         // use_bias specifies the biases of all products (ERNIE 4.5)
 };
 
 // How several ranks share a tensor (share.h). For a tensor split by columns, the partial products
@@ -39,7 +54,8 @@ struct arch_tensor {
 };
 
 // Tensor names after the prefix; %u is the layer. Tensors without a shard axis are complete on
-// every rank.
+// every rank. Neighbours of q, k and v, or of gate and up, with the same name are parts of one
+// tensor, in this order.
 struct arch_names {
     const char *prefixes[4];        // tried in this order; ends with NULL
     const char *anchor;             // tensor whose name shows which prefix a checkpoint uses
@@ -49,6 +65,7 @@ struct arch_names {
     struct arch_tensor q, k, v, o;            // names lack ".weight" and ".bias"
     const char *q_norm, *k_norm;
     const char *norm_attn, *norm_ffn;  // norm before the block (decoders) or after it (encoders)
+    const char *post_attn, *post_ffn;  // norm of the output of attention and of the ffn
     struct arch_tensor gate, up, down; // encoders: up and down only
 };
 
@@ -66,6 +83,7 @@ struct architecture {
     // Keys of source/config_keys.h that this architecture reads in addition to those that its
     // family reads, separated by spaces; NULL: none.
     const char *reads;
+    const char *defaults; // more defaults: JSON whose members config.json overrides; NULL: none
 };
 
 // Returns the architecture of this published name, or NULL.

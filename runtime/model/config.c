@@ -178,13 +178,20 @@ static enum status activation_read(struct model_config *config, const json_t *js
         {"swish", ACTIVATE_SILU},
     };
     bool decoder = config->arch->family == ARCH_DECODER;
-    const json_t *value = json_object_get(json, "hidden_act");
+    bool geglu = config->arch->flags & ARCH_GEGLU;
+    const json_t *value = geglu ? json_object_get(json, "hidden_activation") : NULL;
+    bool older = !json_is_string(value);
+    if (older)
+        value = json_object_get(json, "hidden_act");
     const char *name = value ? json_string_value(value) : decoder ? "silu" : "gelu";
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(name, known[i].name) != 0)
             continue;
-        config->kinds[0].activation = known[i].kind;
-        if (!decoder || known[i].kind == ACTIVATE_SILU)
+        enum activation kind = known[i].kind;
+        if (geglu && older && kind == ACTIVATE_GELU)
+            kind = ACTIVATE_GELU_TANH; // the meaning of "gelu" in Gemma's older files
+        config->kinds[0].activation = kind;
+        if (!decoder || kind == (geglu ? ACTIVATE_GELU_TANH : ACTIVATE_SILU))
             return STATUS_OK;
     }
     return error_set(err, STATUS_UNSUPPORTED,
@@ -198,13 +205,41 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
         config->qkv_bias = config->o_bias = config->ffn_bias = true;
         return STATUS_OK;
     }
-    bool attention;
+    uint32_t flags = config->arch->flags;
+    bool attention, out = false, all = false;
     enum status status = config_bool(&attention, json, "attention_bias", false, err);
     if (status == STATUS_OK)
         status = config_bool(&config->ffn_bias, json, "mlp_bias", false, err);
-    bool always = config->arch->flags & ARCH_QKV_BIAS;
-    config->qkv_bias = attention || always;
-    config->o_bias = attention && !always;
+    if (status == STATUS_OK && (flags & ARCH_OUT_BIAS))
+        status = config_bool(&out, json, "attention_out_bias", false, err);
+    if (status == STATUS_OK && (flags & ARCH_USE_BIAS))
+        status = config_bool(&all, json, "use_bias", false, err);
+    bool always = flags & ARCH_QKV_BIAS;
+    config->qkv_bias = attention || always || all;
+    config->o_bias = (flags & ARCH_OUT_BIAS ? out : attention && !always) || all;
+    config->ffn_bias = config->ffn_bias || all;
+    return status;
+}
+
+// Reads the factors of embeddings, residual and logits.
+static enum status factors_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    config->embed_root = config->arch->flags & ARCH_EMBED_ROOT;
+    if (!(config->arch->flags & ARCH_MULTIPLIERS))
+        return STATUS_OK;
+    double divisor = 1;
+    const struct {
+        double *out;
+        struct config_number wanted;
+    } fields[] = {
+        {&config->embed_factor, {"embedding_multiplier", 1e-6, 1e6, 1}},
+        {&config->residual_factor, {"residual_multiplier", 1e-6, 1e6, 1}},
+        {&divisor, {"logits_scaling", 1e-6, 1e6, 1}},
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0] && status == STATUS_OK; i++)
+        status = config_number(fields[i].out, json, &fields[i].wanted, err);
+    config->logit_factor = 1 / divisor;
     return status;
 }
 
@@ -268,14 +303,12 @@ static enum status head_read(struct model_config *config, const json_t *json, st
     return status;
 }
 
-enum status model_config_parse(struct model_config *out, const json_t *json, struct error *err)
+// Reads config.json with the defaults of its architecture.
+static enum status config_parse(struct model_config *out, const json_t *json, struct error *err)
 {
-    *out = (struct model_config){.yes_id = -1, .no_id = -1, .defaults = model_defaults_none};
-    if (!json_is_object(json))
-        return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
     enum status (*const steps[])(struct model_config *, const json_t *, struct error *) = {
-        arch_read,  quantised_read,  counts_read, counts_check, keys_check,
-        dtype_read, activation_read, biases_read, head_read,
+        quantised_read,  counts_read, counts_check, keys_check, dtype_read,
+        activation_read, biases_read, factors_read, head_read,
     };
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < sizeof steps / sizeof steps[0]; i++)
@@ -287,8 +320,26 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (status == STATUS_OK)
         status = config_number(&out->epsilon, json, &wanted, err);
     if (status == STATUS_OK)
-        status = decoder ? rope_config_parse(out, json, err) : encoder_read(out, json, err);
-    if (status == STATUS_OK)
         status = layers_config_parse(out, json, err);
+    if (status == STATUS_OK)
+        status = decoder ? rope_config_parse(out, json, err) : encoder_read(out, json, err);
+    return status;
+}
+
+enum status model_config_parse(struct model_config *out, const json_t *json, struct error *err)
+{
+    *out = (struct model_config){.yes_id = -1, .no_id = -1, .defaults = model_defaults_none};
+    if (!json_is_object(json))
+        return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
+    enum status status = arch_read(out, json, err);
+    if (status != STATUS_OK)
+        return status;
+    json_t *all = json_copy((json_t *)json);
+    json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;
+    if (defaults)
+        json_object_update_missing(all, defaults);
+    json_decref(defaults);
+    status = config_parse(out, all, err);
+    json_decref(all);
     return status;
 }

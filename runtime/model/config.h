@@ -48,16 +48,21 @@ struct rope_config {
 enum norm_place {
     NORM_BEFORE = 1, // on the input of attention and of the feed-forward part
     NORM_SUM = 2,    // on the sum of the residual and each output (encoders)
+    NORM_AFTER = 4,  // on each output, before it is added to the residual
 };
+
+// Norms of queries and keys.
+enum qk_norm { QK_PLAIN, QK_NORM_EACH, QK_NORM_ALL }; // each head on its own; all heads together
 
 // A kind of layer. Layers of one kind have the same ops and sizes; heads and their columns are
 // equal in all kinds.
 struct layer_kind {
-    uint32_t window;     // keys that a query sees; 0: all
-    uint32_t rope;       // index of its rotary settings in model_config.ropes
-    uint32_t rotary_dim; // columns of a head that are rotated
-    float scale;         // factor of the attention scores
-    uint32_t norms;      // enum norm_place
+    uint32_t window; // keys that a query sees; 0: all
+    uint32_t rope;   // index of its rotary settings in model_config.ropes
+    bool rotates;    // true: it has a rotary embedding
+    float scale;     // factor of the attention scores
+    uint32_t norms;  // enum norm_place
+    enum qk_norm qk_norm;
     bool paged; // true: keys and values are kept in KV blocks, and a query sees no later key
     bool gated; // true: the activation of one product is the factor of another one
     enum activation activation;
@@ -93,6 +98,10 @@ struct model_config {
     struct rope_config ropes[CONFIG_ROPES_MAX];
     uint32_t rope_count; // 0: no rotary embedding
     double epsilon;
+    // Factors: of the embeddings, of each output that is added to the residual, of the logits; 0:
+    // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
+    double embed_factor, residual_factor, logit_factor;
+    bool embed_root;
     int32_t yes_id, no_id; // -1: not given
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
@@ -126,13 +135,16 @@ enum status config_files_parse(struct model_config *out, const struct config_fil
 enum status model_config_parse(struct model_config *out, const json_t *json,
                                struct error *err) MUST_USE;
 
-// Reads rope_parameters, or rope_scaling and rope_theta, to ropes[0] (config_rope.c).
-// config->positions must be set.
+// Reads the rotary settings of all kinds of layers: rope_parameters, or rope_scaling and rope_theta
+// (config_rope.c). The kinds must be set.
 enum status rope_config_parse(struct model_config *config, const json_t *json,
                               struct error *err) MUST_USE;
 
-// Sets the kinds of all layers (config_layers.c). The other fields of config.json must have been
-// read, and kinds[0] must hold what all layers have in common.
+// Returns true if rope_parameters has members by kind of layer.
+bool rope_config_nested(const json_t *json);
+
+// Sets the kinds of all layers (config_layers.c). The counts of config.json must have been read,
+// and kinds[0] must hold the activation.
 enum status layers_config_parse(struct model_config *config, const json_t *json,
                                 struct error *err) MUST_USE;
 

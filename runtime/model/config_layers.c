@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of a model's layers: which layers have a window. Loading thread only.
+// The kinds of a model's layers: which layers have a window, and which a rotary embedding. Loading
+// thread only.
 #include "runtime/model/config.h"
 
 #include <math.h>
@@ -9,6 +10,7 @@
 struct windows {
     uint32_t keys; // 0: no layer has a window
     uint32_t from; // layers before this one have no window (Qwen2's max_window_layers)
+    uint32_t each; // each layer whose number, from 1 on, is a multiple has none; 0: no such rule
 };
 
 // Mistral uses sliding_window if it is a number; Qwen only with use_sliding_window, from layer
@@ -35,7 +37,11 @@ static enum status window_read(struct windows *out, const struct model_config *c
         status = config_count(&out->from, json, &from, err);
     if (flags & ARCH_WINDOW)
         out->from = 0;
-    return status;
+    if (out->keys == 0 || !(flags & ARCH_WINDOW_PATTERN) || status != STATUS_OK ||
+        json_is_array(json_object_get(json, "layer_types")))
+        return status;
+    struct config_number each = {"sliding_window_pattern", 1, CONFIG_LAYERS_MAX, NAN};
+    return config_count(&out->each, json, &each, err);
 }
 
 // Sets `full` to whether a layer has no window. Newer files name the layers with a window in
@@ -44,7 +50,8 @@ static enum status layer_read(bool *full, const struct windows *windows, const j
                               uint32_t layer, struct error *err)
 {
     const char *type = json_string_value(json_array_get(types, layer));
-    *full = windows->keys == 0 || (!type && layer < windows->from);
+    bool skipped = layer < windows->from || (windows->each > 0 && (layer + 1) % windows->each == 0);
+    *full = windows->keys == 0 || (!type && skipped);
     if (!json_is_array(types))
         return STATUS_OK;
     *full = type && strcmp(type, "full_attention") == 0;
@@ -69,7 +76,7 @@ static uint32_t kind_find(struct model_config *config, const struct layer_kind *
     for (uint32_t i = 0; i < config->kind_count; i++) {
         const struct layer_kind *other = &config->kinds[i];
         if (other->window == kind->window && other->rope == kind->rope &&
-            other->rotary_dim == kind->rotary_dim)
+            other->rotates == kind->rotates)
             return i;
     }
     check(config->kind_count < CONFIG_KINDS_MAX, "more than %d kinds", CONFIG_KINDS_MAX);
@@ -77,22 +84,78 @@ static uint32_t kind_find(struct model_config *config, const struct layer_kind *
     return config->kind_count++;
 }
 
+// Sets `rotates` to whether a layer has a rotary embedding. no_rope_layers has 0 for those without,
+// in spite of its name.
+static enum status rotates_read(bool *rotates, const struct model_config *config,
+                                const json_t *json, uint32_t layer, struct error *err)
+{
+    const json_t *list = json_object_get(json, "no_rope_layers");
+    *rotates = true;
+    if (!(config->arch->flags & ARCH_NO_ROPE_LAYERS))
+        return STATUS_OK;
+    uint32_t each;
+    struct config_number interval = {"no_rope_layer_interval", 1, CONFIG_LAYERS_MAX, 4};
+    enum status status = config_count(&each, json, &interval, err);
+    *rotates = (layer + 1) % each != 0;
+    if (status != STATUS_OK || !json_is_array(list))
+        return status;
+    const json_t *value = json_array_get(list, layer);
+    if (!json_is_integer(value))
+        return error_set(err, STATUS_INVALID, "config.json: no_rope_layers[%u] is not a number",
+                         layer);
+    *rotates = json_integer_value(value) != 0;
+    return STATUS_OK;
+}
+
+// Sets what all layers have in common.
+static enum status common_read(struct layer_kind *kind, const struct model_config *config,
+                               const json_t *json, struct error *err)
+{
+    uint32_t flags = config->arch->flags;
+    bool decoder = config->arch->family == ARCH_DECODER;
+    kind->norms = !decoder                       ? NORM_SUM
+                  : flags & ARCH_NORM_ONLY_AFTER ? NORM_AFTER
+                  : flags & ARCH_NORM_AFTER      ? NORM_BEFORE | NORM_AFTER
+                                                 : NORM_BEFORE;
+    kind->qk_norm = flags & ARCH_QK_NORM       ? QK_NORM_EACH
+                    : flags & ARCH_QK_NORM_ALL ? QK_NORM_ALL
+                                               : QK_PLAIN;
+    kind->paged = kind->gated = decoder;
+    kind->scale = (float)(1.0 / sqrt((double)config->head_dim));
+    double value = 0;
+    struct config_number scalar = {"query_pre_attn_scalar", 1e-3, 1e6, config->head_dim};
+    struct config_number factor = {"attention_multiplier", 1e-6, 1e6, 1};
+    enum status status = STATUS_OK;
+    if (flags & ARCH_QUERY_SCALAR) {
+        status = config_number(&value, json, &scalar, err);
+        kind->scale = (float)(1.0 / sqrt(value));
+    } else if (flags & ARCH_MULTIPLIERS) {
+        status = config_number(&value, json, &factor, err);
+        kind->scale = (float)value;
+    }
+    return status;
+}
+
 enum status layers_config_parse(struct model_config *config, const json_t *json, struct error *err)
 {
-    bool decoder = config->arch->family == ARCH_DECODER;
+    uint32_t flags = config->arch->flags;
     struct windows windows = {0};
     enum status status = window_read(&windows, config, json, err);
     struct layer_kind common = config->kinds[0];
-    common.scale = (float)(1.0 / sqrt((double)config->head_dim));
-    common.norms = decoder ? NORM_BEFORE : NORM_SUM;
-    common.paged = common.gated = decoder;
-    common.rotary_dim = config->rope_count > 0 ? config->ropes[0].dim : 0;
+    if (status == STATUS_OK)
+        status = common_read(&common, config, json, err);
+    bool own_rope = (flags & ARCH_WINDOW_ROPE) || rope_config_nested(json);
     const json_t *types = json_object_get(json, "layer_types");
     for (uint32_t i = 0; i < config->layers && status == STATUS_OK; i++) {
         struct layer_kind kind = common;
         bool full = true;
         status = layer_read(&full, &windows, types, i, err);
+        if (status == STATUS_OK)
+            status = rotates_read(&kind.rotates, config, json, i, err);
         kind.window = full ? 0 : windows.keys;
+        if (full && windows.keys > 0 && (flags & ARCH_WINDOW_ROPE_ONLY))
+            kind.rotates = false;
+        kind.rope = !full && own_rope;
         config->layer_kind[i] = (uint8_t)kind_find(config, &kind);
     }
     return status;

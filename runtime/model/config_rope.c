@@ -108,66 +108,54 @@ static void lengths_set(struct model_config *config)
     config->length_default = rope->kind == ROPE_DYNAMIC ? config->positions : config->length_max;
 }
 
-// Replaces an object that has members by kind of layer ("full_attention", "sliding_attention") by
-// the member of the kinds that the model has.
-static enum status kinds_merge(const json_t **object, const struct model_config *config,
-                               const json_t *json, struct error *err)
+// Members of a nested rope_parameters, by index of the rotary settings.
+static const char *const rope_names[CONFIG_ROPES_MAX] = {"full_attention", "sliding_attention"};
+
+bool rope_config_nested(const json_t *json)
 {
-    static const char *const kinds[] = {"full_attention", "sliding_attention"};
-    const json_t *types = json_object_get(json, "layer_types"), *found = NULL;
-    bool nested = false;
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)*object, key, value) nested |= json_is_object(value);
-    for (int k = 0; k < 2 && nested; k++) {
-        bool used = !json_is_array(types) && json_object_get(*object, kinds[k]);
-        for (size_t i = 0; i < json_array_size(types); i++) {
-            const char *type = json_string_value(json_array_get(types, i));
-            used = used || (type && strcmp(type, kinds[k]) == 0);
-        }
-        if (!used)
-            continue;
-        value = json_object_get(*object, kinds[k]);
-        if (found && !json_equal(found, value))
-            return error_set(err, STATUS_UNSUPPORTED,
-                             "config.json: rope_parameters of %s and %s differ: %s is served with "
-                             "equal ones only; take another model",
-                             kinds[0], kinds[1], config->arch->name);
-        found = value;
-    }
-    if (nested && !json_is_object(found))
-        return error_set(err, STATUS_INVALID,
-                         "config.json: rope_parameters has members by kind of layer, but none for "
-                         "the kinds of this model");
-    *object = nested ? found : *object;
-    return STATUS_OK;
+    const json_t *all = json_object_get(json, "rope_parameters");
+    for (int i = 0; i < CONFIG_ROPES_MAX; i++)
+        if (json_is_object(json_object_get(all, rope_names[i])))
+            return true;
+    return false;
 }
 
-// Finds the object of the rope; *out is NULL if there is none.
-static enum status object_find(const json_t **out, const struct model_config *config,
-                               const json_t *json, struct error *err)
+// Finds the object with the scaling of rotary settings; NULL: none. windowed: true for those of the
+// layers with a window, for which files without a nested rope_parameters specify no scaling.
+static enum status scaling_find(const json_t **out, const struct model_config *config,
+                                const json_t *json, bool windowed, struct error *err)
 {
     const char *name = "rope_parameters";
-    *out = json_object_get(json, name);
-    if (!json_is_object(*out))
-        *out = json_object_get(json, name = "rope_scaling");
-    if (*out && !json_is_object(*out) && !json_is_null(*out))
+    const json_t *scaling = json_object_get(json, name);
+    if (!json_is_object(scaling))
+        scaling = json_object_get(json, name = "rope_scaling");
+    if (scaling && !json_is_object(scaling) && !json_is_null(scaling))
         return error_set(err, STATUS_INVALID, "config.json: rope_scaling is not an object");
-    enum status status = kinds_merge(out, config, json, err);
+    *out = windowed ? NULL : scaling;
+    if (rope_config_nested(json)) {
+        *out = json_object_get(scaling, rope_names[windowed]);
+        if (!json_is_object(*out))
+            return error_set(err, STATUS_INVALID, "config.json: rope_parameters has no member %s",
+                             rope_names[windowed]);
+    }
     struct config_facts facts = config_facts_of(config);
-    return status == STATUS_OK ? config_rope_check(*out, name, &facts, err) : status;
+    return config_rope_check(*out, name, &facts, err);
 }
 
-enum status rope_config_parse(struct model_config *config, const json_t *json, struct error *err)
+// Reads rotary settings. windowed: see scaling_find.
+static enum status rope_read(struct rope_config *rope, const struct model_config *config,
+                             const json_t *json, bool windowed, struct error *err)
 {
-    struct rope_config *rope = &config->ropes[0];
-    const json_t *scaling;
-    enum status status = object_find(&scaling, config, json, err);
+    const json_t *scaling = NULL;
+    enum status status = scaling_find(&scaling, config, json, windowed, err);
     if (status == STATUS_OK)
         status = kind_read(rope, scaling, err);
     struct config_number theta = {"rope_theta", 1.0001, 1e12, 10000};
     if (status == STATUS_OK)
         status = config_number(&theta.fallback, json, &theta, err);
+    struct config_number local = {"rope_local_base_freq", 1.0001, 1e12, theta.fallback};
+    if (status == STATUS_OK && windowed)
+        status = config_number(&theta.fallback, json, &local, err);
     if (status == STATUS_OK)
         status = config_number(&rope->theta, scaling, &theta, err);
     struct config_number original = {"original_max_position_embeddings", 1, 1 << 24,
@@ -195,7 +183,18 @@ enum status rope_config_parse(struct model_config *config, const json_t *json, s
         if (status == STATUS_OK)
             status = factors_read(rope->long_factor, "long_factor", rope->dim / 2, scaling, err);
     }
-    config->rope_count = 1;
+    return status;
+}
+
+enum status rope_config_parse(struct model_config *config, const json_t *json, struct error *err)
+{
+    bool used[CONFIG_ROPES_MAX] = {false};
+    for (uint32_t i = 0; i < config->kind_count; i++)
+        used[config->kinds[i].rope] = true;
+    enum status status = rope_read(&config->ropes[0], config, json, !used[0], err);
+    if (status == STATUS_OK && used[1])
+        status = rope_read(&config->ropes[1], config, json, true, err);
+    config->rope_count = used[1] ? 2 : 1;
     lengths_set(config);
     return status;
 }

@@ -16,6 +16,7 @@ static enum status decoder_embed(struct forward *f, const struct forward_op *op)
         .width = model->sizes.hidden,
         .first = model->sizes.vocab.first,
         .vocab = model->sizes.vocab.whole,
+        .scale = model->embed_scale,
     };
     enum status status = op_embed(model, &args);
     return alone || status != STATUS_OK ? status : forward_ranks_sum(f, op->out);
@@ -36,15 +37,53 @@ enum status layer_norm_rms(struct forward *f, const struct forward_op *op)
     struct rms_norm_args args = {
         .act = model->act,
         .residual = model_act(model, op->in),
-        .add = op == f->fresh ? NULL : model_act(model, op->add),
+        .add = op->add == BUFFER_NONE || op == f->fresh ? NULL : model_act(model, op->add),
         .weight = weight_at(f->weights, op->weight),
         .out = model_act(model, op->out),
         .rows = f->rows,
         .width = model->sizes.hidden,
         .epsilon = (float)model->config.epsilon,
         .next = next_of(f, op),
+        .factor = (float)model->config.residual_factor,
     };
     return op_rms_norm(model, &args);
+}
+
+enum status layer_add(struct forward *f, const struct forward_op *op)
+{
+    struct model *model = f->model;
+    struct rms_norm_args args = {
+        .act = model->act,
+        .residual = model_act(model, op->in),
+        .add = model_act(model, op->add),
+        .rows = f->rows,
+        .width = model->sizes.hidden,
+        .factor = (float)model->config.residual_factor,
+    };
+    return op == f->fresh ? STATUS_OK : op_rms_norm(model, &args);
+}
+
+enum status layer_norm_heads(struct forward *f, const struct forward_op *op)
+{
+    struct model *model = f->model;
+    const struct attn_shape *shape = &model->shapes[f->kind];
+    char *q = model_act(model, op->in);
+    char *k = q + (size_t)shape->heads * shape->dim * dtype_bytes(model->act);
+    struct rms_norm_args args = {
+        .act = model->act,
+        .residual = q,
+        .weight = weight_at(f->weights, LAYER_Q_NORM),
+        .out = q,
+        .rows = f->rows,
+        .width = shape->heads * shape->dim,
+        .epsilon = (float)model->config.epsilon,
+        .stride = (shape->heads + 2 * shape->kv_heads) * shape->dim,
+    };
+    enum status status = op_rms_norm(model, &args);
+    args.residual = args.out = k;
+    args.weight = weight_at(f->weights, LAYER_K_NORM);
+    args.width = shape->kv_heads * shape->dim;
+    return status == STATUS_OK ? op_rms_norm(model, &args) : status;
 }
 
 enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
@@ -52,12 +91,13 @@ enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     const struct kv_strides *strides = &model->kv_strides[f->layer];
     const struct layer_kind *kind = &model->config.kinds[f->kind];
+    bool each = kind->qk_norm == QK_NORM_EACH;
     struct qkv_post_args args = {
         .act = model->act,
         .kv = model->facts.kv_dtype,
         .qkv = model_act(model, op->in),
-        .q_norm = weight_at(f->weights, LAYER_Q_NORM),
-        .k_norm = weight_at(f->weights, LAYER_K_NORM),
+        .q_norm = each ? weight_at(f->weights, LAYER_Q_NORM) : NULL,
+        .k_norm = each ? weight_at(f->weights, LAYER_K_NORM) : NULL,
         .cos_sin = model_rope(model, kind->rope),
         .position = model_state(model, model->layout.position),
         .kv_write_offset = model_state(model, model->layout.kv_write_offset),
@@ -67,7 +107,7 @@ enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
         .head_bytes = strides->head,
         .shape = model->shapes[f->kind],
         .token_count = f->rows,
-        .rotary_dim = kind->rotary_dim,
+        .rotary_dim = kind->rotates ? model->config.ropes[kind->rope].dim : 0,
         .epsilon = (float)model->config.epsilon,
     };
     return op_qkv_post(model, &args);
@@ -103,10 +143,13 @@ enum status layer_attend_paged(struct forward *f, const struct forward_op *op)
 enum status layer_gate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    struct swiglu_args args = {
-        model->act, model_act(model, op->in),        model_act(model, op->out),
-        f->rows,    model->sizes.intermediate.count, next_of(f, op),
-        model->config.kinds[f->kind].activation == ACTIVATE_GELU_TANH};
+    struct swiglu_args args = {model->act,
+                               model_act(model, op->in),
+                               model_act(model, op->out),
+                               f->rows,
+                               model->sizes.intermediate.count,
+                               next_of(f, op),
+                               model->config.kinds[f->kind].activation == ACTIVATE_GELU_TANH};
     return op_swiglu(model, &args);
 }
 

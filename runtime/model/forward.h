@@ -49,6 +49,8 @@ enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MU
 
 // Ops of layers.
 FORWARD_OP(layer_norm_rms);     // residual += add; out = RMS norm of it
+FORWARD_OP(layer_add);          // residual += add
+FORWARD_OP(layer_norm_heads);   // RMS norms of q and of k, over all heads
 FORWARD_OP(layer_qkv_post);     // norms and rotary embedding of q and k; writes KV blocks
 FORWARD_OP(layer_attend_paged); // attention over KV blocks
 FORWARD_OP(layer_attend_rows);  // attention within the step's rows

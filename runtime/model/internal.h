@@ -103,6 +103,7 @@ struct model {
     uint64_t weights_bytes;
     struct weight *weights; // [weight_list.table_count]
     struct forward_lists lists;
+    float embed_scale;                               // factor of the embeddings; 0: none
     struct attn_shape shapes[CONFIG_KINDS_MAX];      // attention of each kind of layer
     struct kv_strides kv_strides[CONFIG_LAYERS_MAX]; // by layer
     struct kv_memory kv;

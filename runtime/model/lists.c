@@ -29,11 +29,23 @@ static void list_add_sum_norm(struct layer_list *list, const struct layer_kind *
                                            weight + 1, BUFFER_NONE});
 }
 
+// Adds the norm of an output, if the layer has it.
+static void list_add_output_norm(struct layer_list *list, const struct layer_kind *kind,
+                                 uint32_t weight)
+{
+    if (kind->norms & NORM_AFTER)
+        list_add(list, (struct forward_op){layer_norm_rms, BUFFER_DELTA, BUFFER_DELTA, weight, 0,
+                                           BUFFER_NONE});
+}
+
 // Adds the norm before attention or before the feed-forward part; returns the buffer that the
 // product reads.
 static enum model_buffer list_add_input(struct layer_list *list, const struct layer_kind *kind,
                                         uint32_t weight)
 {
+    if (kind->norms == NORM_AFTER) // the last output is waiting to be added
+        list_add(list,
+                 (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
     if (!(kind->norms & NORM_BEFORE))
         return BUFFER_RESIDUAL;
     list_add(list, (struct forward_op){layer_norm_rms, BUFFER_RESIDUAL, BUFFER_NORMED, weight, 0,
@@ -46,6 +58,8 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
     enum model_buffer in = list_add_input(list, kind, LAYER_NORM_ATTN);
     list_add(list, (struct forward_op){forward_gemm, in, BUFFER_QKV, LAYER_QKV, LAYER_QKV_BIAS,
                                        BUFFER_NONE});
+    if (kind->qk_norm == QK_NORM_ALL)
+        list_add(list, (struct forward_op){.run = layer_norm_heads, .in = BUFFER_QKV});
     if (kind->paged)
         list_add(list, (struct forward_op){.run = layer_qkv_post, .in = BUFFER_QKV});
     list_add(list, (struct forward_op){.run = kind->paged ? layer_attend_paged : layer_attend_rows,
@@ -53,6 +67,7 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
                                        .out = BUFFER_ATTN});
     list_add(list, (struct forward_op){forward_sum, BUFFER_ATTN, BUFFER_DELTA, LAYER_O,
                                        LAYER_O_BIAS, BUFFER_NONE});
+    list_add_output_norm(list, kind, LAYER_POST_ATTN);
     list_add_sum_norm(list, kind, LAYER_NORM_ATTN);
 }
 
@@ -68,6 +83,7 @@ static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind)
         list_add(list, (struct forward_op){.run = layer_activate, .in = BUFFER_UP});
     list_add(list, (struct forward_op){forward_sum, inner, BUFFER_DELTA, LAYER_DOWN,
                                        LAYER_DOWN_BIAS, BUFFER_NONE});
+    list_add_output_norm(list, kind, LAYER_POST_FFN);
     list_add_sum_norm(list, kind, LAYER_NORM_FFN);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/model/rope.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { ROPE_CHUNK = 1024 }; // positions computed and uploaded at a time
@@ -133,6 +134,19 @@ enum status rank_record(struct model *m, struct error *err)
     return status;
 }
 
+// Returns the factor of the embeddings, 0 for none. The reference rounds the root to the type of
+// the checkpoint.
+static float embed_scale(const struct model_parts *parts)
+{
+    const struct model_config *c = &parts->config;
+    float scale = c->embed_root ? sqrtf((float)c->hidden) : (float)c->embed_factor;
+    if (c->embed_root && parts->weights.side == DTYPE_BF16)
+        scale = bf16_to_f32(f32_to_bf16(scale));
+    if (c->embed_root && parts->weights.side == DTYPE_F16)
+        scale = f16_to_f32(f32_to_f16(scale));
+    return scale;
+}
+
 static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
 {
     const struct model_parts *parts = plan->parts;
@@ -148,6 +162,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->step = parts->step;
     m->block_bytes = parts->block_bytes;
     forward_lists_make(&m->lists, &parts->config);
+    m->embed_scale = embed_scale(parts);
     memcpy(m->shapes, parts->shapes, sizeof m->shapes);
     memcpy(m->kv_strides, parts->kv_strides, sizeof m->kv_strides);
     m->weights_bytes = parts->options.copy_of ? 0 : parts->weights.bytes;

@@ -34,7 +34,8 @@ struct tensor {
     int dtype;        // enum dtype, or -1: quantised blocks, or a type that no weight can have
     const struct gguf_type *blocks; // type of quantised blocks (dequantise.h), or NULL
     uint32_t rope_head; // rows per head if the file interleaves the head's two halves; 0: in order
-    const void *map;    // first byte in the mapping, not aligned
+    uint32_t rope_rotary; // rows at the head's start that are interleaved; 0: all
+    const void *map;      // first byte in the mapping, not aligned
     uint64_t bytes;
     uint64_t offset;  // offset of the bytes in the file
     int fd;           // descriptor of the file; -1 while parsing

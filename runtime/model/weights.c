@@ -213,6 +213,22 @@ static void codes_choose(const struct lister *p, struct weight_entry *entry)
     }
 }
 
+// Returns the number of rows of a part's tensor, to which all parts of one name belong; sets `from`
+// to the first row of the part.
+static uint32_t part_tensor_rows(const struct weight_spec *spec, uint32_t index, uint32_t *from)
+{
+    uint32_t rows = 0;
+    *from = 0;
+    for (uint32_t i = 0; i < spec->part_count; i++) {
+        bool same = i == index || (spec->parts[i].name && spec->parts[index].name &&
+                                   strcmp(spec->parts[i].name, spec->parts[index].name) == 0);
+        if (same && i < index)
+            *from += spec->parts[i].rows.whole;
+        rows += same ? spec->parts[i].rows.whole : 0;
+    }
+    return rows;
+}
+
 // Adds an entry with its parts to the list, unless an earlier call failed.
 static void weight_add(struct lister *p, const struct weight_spec *spec)
 {
@@ -223,8 +239,9 @@ static void weight_add(struct lister *p, const struct weight_spec *spec)
     uint32_t row = 0, seed = 0;
     for (uint32_t i = 0; i < spec->part_count && p->status == STATUS_OK; i++) {
         const struct model_span *rows = &spec->parts[i].rows;
+        uint32_t from, tensor_rows = part_tensor_rows(spec, i, &from);
         entry->parts[i] = (struct weight_part){.to_row = row,
-                                               .from_row = rows->first,
+                                               .from_row = from + rows->first,
                                                .from_col = cols->first,
                                                .rows = rows->count,
                                                .cols = cols->count,
@@ -234,7 +251,7 @@ static void weight_add(struct lister *p, const struct weight_spec *spec)
         seed += rows->whole;
         p->list->parameter_count += (uint64_t)rows->whole * cols->whole;
         if (p->args->tensors)
-            part_find(p, &entry->parts[i], spec->parts[i].name, rows->whole, cols->whole);
+            part_find(p, &entry->parts[i], spec->parts[i].name, tensor_rows, cols->whole);
     }
     if (p->status == STATUS_OK)
         codes_choose(p, entry);
@@ -247,6 +264,27 @@ static void weight_add_vector(struct lister *p, uint32_t index, const char *name
     struct weight_spec spec = {index, WEIGHT_VECTOR,          DTYPE_F32, fill, span_whole(1),
                                1,     {{name, span_whole(n)}}};
     weight_add(p, &spec);
+}
+
+// Adds a norm of a decoder, whose weights may be stored less one. GGUF files store them in full.
+static void weight_add_norm(struct lister *p, uint32_t index, const char *name, uint32_t n)
+{
+    weight_add_vector(p, index, name, n, FILL_ONES);
+    bool gguf = p->args->tensors && tensors_are_gguf(p->args->tensors);
+    if (p->status == STATUS_OK && (p->config->arch->flags & ARCH_NORM_LESS_ONE) && !gguf)
+        p->list->entries[p->list->count - 1].parts[0].addend = 1;
+}
+
+// Marks q and k in the entry added last if the rows of their rotary pairs are neighbours.
+static void pairs_mark(struct lister *p)
+{
+    if (p->status != STATUS_OK || !(p->config->arch->flags & ARCH_PAIRED))
+        return;
+    struct weight_part *parts = p->list->entries[p->list->count - 1].parts;
+    for (int i = 0; i < 2; i++) {
+        parts[i].head = p->config->head_dim;
+        parts[i].rotary = p->config->ropes[0].dim;
+    }
 }
 
 // out = prefix + name with the layer's number + tail.
@@ -290,6 +328,8 @@ static void weight_add_stacked(struct lister *p, uint32_t layer, const struct st
         product.parts[i].rows = axis_cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
     }
     weight_add(p, &product);
+    if (s->kind == LAYER_QKV)
+        pairs_mark(p);
     if (!s->bias)
         return;
     if (s->parts[0].tensor->axis == SHARD_COLUMNS && p->args->sizes->rank > 0) {
@@ -305,6 +345,8 @@ static void weight_add_stacked(struct lister *p, uint32_t layer, const struct st
     for (uint32_t i = 0; i < s->count; i++)
         name_make(names[i], p, s->parts[i].tensor->name, layer, ".bias");
     weight_add(p, &bias);
+    if (s->kind == LAYER_QKV)
+        pairs_mark(p);
 }
 
 static void weight_add_layer_norm(struct lister *p, uint32_t layer, enum layer_weight kind,
@@ -312,11 +354,37 @@ static void weight_add_layer_norm(struct lister *p, uint32_t layer, enum layer_w
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, layer, ".weight");
-    weight_add_vector(p, layer_weight_index(layer, kind), name, p->config->hidden, FILL_ONES);
+    weight_add_norm(p, layer_weight_index(layer, kind), name, p->config->hidden);
     if (p->config->arch->family != ARCH_ENCODER)
         return;
     name_make(name, p, format, layer, ".bias");
     weight_add_vector(p, layer_weight_index(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
+}
+
+// Adds the norms that a layer of this kind has.
+static void weight_add_norms(struct lister *p, uint32_t layer)
+{
+    const struct model_config *c = p->config;
+    const struct arch_names *names = c->arch->names;
+    const struct layer_kind *kind = &c->kinds[c->layer_kind[layer]];
+    if (kind->norms & (NORM_BEFORE | NORM_SUM)) {
+        weight_add_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
+        weight_add_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
+    }
+    if (kind->norms & NORM_AFTER) {
+        weight_add_layer_norm(p, layer, LAYER_POST_ATTN, names->post_attn);
+        weight_add_layer_norm(p, layer, LAYER_POST_FFN, names->post_ffn);
+    }
+    if (kind->qk_norm == QK_PLAIN)
+        return;
+    bool together = kind->qk_norm == QK_NORM_ALL;
+    char name[NAME_MAX_BYTES];
+    name_make(name, p, names->q_norm, layer, ".weight");
+    weight_add_norm(p, layer_weight_index(layer, LAYER_Q_NORM), name,
+                    together ? c->heads * c->head_dim : c->head_dim);
+    name_make(name, p, names->k_norm, layer, ".weight");
+    weight_add_norm(p, layer_weight_index(layer, LAYER_K_NORM), name,
+                    together ? c->kv_heads * c->head_dim : c->head_dim);
 }
 
 static void weight_add_layer(struct lister *p, uint32_t layer)
@@ -339,15 +407,7 @@ static void weight_add_layer(struct lister *p, uint32_t layer)
     weight_add_stacked(p, layer, &o);
     weight_add_stacked(p, layer, names->gate.name ? &gated : &up);
     weight_add_stacked(p, layer, &down);
-    weight_add_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
-    weight_add_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
-    if (c->arch->flags & ARCH_QK_NORM) {
-        char name[NAME_MAX_BYTES];
-        name_make(name, p, names->q_norm, layer, ".weight");
-        weight_add_vector(p, layer_weight_index(layer, LAYER_Q_NORM), name, c->head_dim, FILL_ONES);
-        name_make(name, p, names->k_norm, layer, ".weight");
-        weight_add_vector(p, layer_weight_index(layer, LAYER_K_NORM), name, c->head_dim, FILL_ONES);
-    }
+    weight_add_norms(p, layer);
 }
 
 static void weight_add_table(struct lister *p, uint32_t index, const char *format, uint32_t rows)
@@ -644,7 +704,10 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     if (c->arch->family == ARCH_DECODER) {
         char name[NAME_MAX_BYTES];
         name_make(name, &p, c->arch->names->final_norm, 0, ".weight");
-        weight_add_vector(&p, MODEL_FINAL_NORM, name, c->hidden, FILL_ONES);
+        weight_add_norm(&p, MODEL_FINAL_NORM, name, c->hidden);
+        // The head is linear, so the factor of its outputs can be one of its inputs.
+        if (p.status == STATUS_OK && c->kind != MODEL_EMBEDDER)
+            out->entries[out->count - 1].parts[0].factor = (float)c->logit_factor;
     }
     if (c->kind == MODEL_RERANKER)
         weight_add_score(&p);

@@ -39,7 +39,9 @@ enum layer_weight {
     LAYER_NORM_ATTN_BIAS,
     LAYER_NORM_FFN,
     LAYER_NORM_FFN_BIAS,
-    LAYER_UP, // decoders: gate and up stacked in one product
+    LAYER_POST_ATTN, // norm of the output of attention
+    LAYER_POST_FFN,  // norm of the output of the feed-forward part
+    LAYER_UP,        // decoders: gate and up stacked in one product
     LAYER_UP_BIAS,
     LAYER_DOWN,
     LAYER_DOWN_BIAS,
@@ -64,6 +66,8 @@ struct weight_part {
     uint32_t from_row, from_col; // first row and column in the tensor
     uint32_t rows, cols;         // size of the part
     uint32_t stride;             // columns of the entire tensor
+    uint32_t head, rotary;       // rows of a head whose first `rotary` rows are interleaved; or 0
+    float addend, factor;        // the values are (stored + addend) * factor; factor 0: as stored
     uint32_t seed;               // without a checkpoint: the part's first row in the unsplit weight
 };
 

@@ -49,7 +49,8 @@ static uint64_t part_first(const struct weight_part *part)
     return (uint64_t)part->from_row * part->stride + part->from_col;
 }
 
-// Loads rows that must be computed: quantised rows, and rows that the file has in another order.
+// Loads rows that must be computed: quantised rows, rows that the file has in another order, and
+// values other than those in the file.
 // Converts as many at a time as keep the buffer in a CPU cache.
 static enum status put_rows(struct loader *l, struct weight *weight, const struct weight_part *part)
 {
@@ -57,13 +58,22 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
     uint32_t each = (ELEMENTS / part->cols + ROWS_LEAST) / ROWS_LEAST * ROWS_LEAST;
     float *rows = heap_alloc((size_t)each * part->cols * sizeof *rows);
     enum status status = STATUS_OK;
+    struct tensor tensor = *part->tensor;
+    if (part->head > 0) {
+        tensor.rope_head = part->head;
+        tensor.rope_rotary = part->rotary;
+    }
     for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
         uint32_t count = part->rows - done < each ? part->rows - done : each;
         const struct tensor_place place = {part->from_row + done, count, part->from_col, part->cols,
                                            part->stride};
         struct weight_source source = {
             .map = rows, .fd = -1, .dtype = DTYPE_F32, .rows = count, .cols = part->cols};
-        tensor_rows_read(rows, part->tensor, &place);
+        tensor_rows_read(rows, &tensor, &place);
+        for (uint32_t i = 0; part->addend != 0 && i < count * part->cols; i++)
+            rows[i] += part->addend;
+        for (uint32_t i = 0; part->factor != 0 && i < count * part->cols; i++)
+            rows[i] *= part->factor;
         status = rows_put(l, weight, part->to_row + done, &source);
     }
     heap_free(rows);
@@ -106,7 +116,8 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
     const struct tensor *tensor = part->tensor;
     if (weight->shape.part_count > 0 && l->list->codes)
         return put_codes(l, weight, part);
-    if (tensor->blocks || tensor->rope_head > 0)
+    if (tensor->blocks || tensor->rope_head > 0 || part->head > 0 || part->addend != 0 ||
+        part->factor != 0)
         return put_rows(l, weight, part);
     struct weight_source source = {
         .map = tensor->map,

@@ -35,7 +35,7 @@ struct model_options rig_options(void);
 const struct device_api *rig_device(void);
 
 // Opens that device and the model, with KV memory for max_num_seqs sequences of full length. If
-// WEFT_TEST_RANKS is set and the model is a decoder, this number of ranks share it.
+// WEFT_TEST_RANKS is set and the model can be split, this number of ranks share it.
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options);
 // Does what rig_open does, with KV memory for kv_sequences sequences of full length; 0:
 // max_num_seqs.

@@ -23,12 +23,12 @@ int main(void)
     json_t *archs = json_array(), *keys = json_array();
     const struct architecture *arch;
     for (uint32_t i = 0; (arch = architecture_at(i)); i++)
-        json_array_append_new(archs, json_pack("{s:s, s:b, s:s, s:I, s:o, s:b, s:o}", "name",
-                                               arch->name, "decoder", arch->family == ARCH_DECODER,
-                                               "serves", heads[arch->head], "flags",
-                                               (json_int_t)arch->flags, "reads", words(arch->reads),
-                                               "split", arch->names->q.axis != SHARD_NONE, "gguf",
-                                               words(gguf_family(arch->name))));
+        json_array_append_new(
+            archs, json_pack("{s:s, s:b, s:s, s:I, s:o, s:b, s:o}", "name", arch->name, "decoder",
+                             arch->family == ARCH_DECODER, "serves", heads[arch->head], "flags",
+                             (json_int_t)arch->flags, "reads", words(arch->reads), "split",
+                             arch->names->q.axis != SHARD_NONE && !(arch->flags & ARCH_QK_NORM_ALL),
+                             "gguf", words(gguf_family(arch->name))));
     const struct config_key *key;
     for (uint32_t i = 0; (key = config_key_at(i)); i++)
         json_array_append_new(keys, json_pack("{s:s, s:o, s:I, s:I, s:f, s:o, s:s}", "name",

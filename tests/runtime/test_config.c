@@ -415,11 +415,82 @@ static void test_names_of_the_hub_cache_are_read(void **state)
     }
 }
 
+static const struct layer_kind *kind_of(uint32_t layer)
+{
+    return &config.kinds[config.layer_kind[layer]];
+}
+
+// A published Gemma 3 configuration may contain nothing but its name.
+static void test_gemma3_has_the_defaults_of_its_class(void **state)
+{
+    (void)state;
+    struct error err;
+    json_t *json = json_pack("{s:[s]}", "architectures", "Gemma3ForCausalLM");
+    if (model_config_parse(&config, json, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    json_decref(json);
+    assert_true(config.vocab == 262208 && config.hidden == 2304 && config.layers == 26);
+    assert_true(config.heads == 8 && config.kv_heads == 4 && config.head_dim == 256);
+    assert_true(config.tied && config.embed_root && config.kind_count == 2);
+    assert_true(kind_of(0)->window == 4096 && kind_of(4)->window == 4096);
+    assert_true(kind_of(5)->window == 0 && kind_of(25)->window == 4096);
+    assert_true(kind_of(0)->rope == 1 && kind_of(5)->rope == 0 && config.rope_count == 2);
+    assert_true(config.ropes[0].theta == 1e6 && config.ropes[1].theta == 1e4);
+    assert_true(kind_of(0)->scale == 0.0625f && kind_of(0)->qk_norm == QK_NORM_EACH);
+    assert_int_equal(kind_of(0)->norms, NORM_BEFORE | NORM_AFTER);
+    assert_int_equal(kind_of(0)->activation, ACTIVATE_GELU_TANH);
+    parse("Gemma3ForCausalLM",
+          ",\"query_pre_attn_scalar\":64,\"sliding_window_pattern\":2,\"rope_theta\":5000.0,"
+          "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8}");
+    assert_true(kind_of(0)->scale == 0.125f && config.ropes[0].kind == ROPE_LINEAR);
+    assert_true(config.ropes[0].theta == 5e3 && config.ropes[1].kind == ROPE_DEFAULT);
+}
+
+static void test_layers_without_rotary(void **state)
+{
+    (void)state;
+    parse("SmolLM3ForCausalLM", "");
+    assert_true(kind_of(0)->rotates && kind_of(2)->rotates && !kind_of(3)->rotates);
+    parse("SmolLM3ForCausalLM", ",\"no_rope_layers\":[0,1,1,1]");
+    assert_true(!kind_of(0)->rotates && kind_of(1)->rotates && kind_of(3)->rotates);
+    parse("Exaone4ForCausalLM", ",\"num_key_value_heads\":4");
+    assert_true(kind_of(0)->rotates && kind_of(0)->window == 4096);
+    assert_true(!kind_of(3)->rotates && kind_of(3)->window == 0);
+    parse("Exaone4ForCausalLM", ",\"num_key_value_heads\":4,\"sliding_window\":null");
+    assert_true(kind_of(3)->rotates && config.kind_count == 1);
+}
+
+static void test_factors_and_biases_of_families(void **state)
+{
+    (void)state;
+    parse("GraniteForCausalLM", ",\"embedding_multiplier\":12,\"residual_multiplier\":0.25,"
+                                "\"attention_multiplier\":0.5,\"logits_scaling\":8");
+    assert_true(config.embed_factor == 12 && config.residual_factor == 0.25);
+    assert_true(config.logit_factor == 0.125 && kind_of(0)->scale == 0.5f);
+    parse("LlamaForCausalLM", "");
+    assert_true(config.embed_factor == 0 && config.residual_factor == 0 && !config.embed_root);
+    parse("SeedOssForCausalLM", "");
+    assert_true(config.qkv_bias && !config.o_bias && !config.ffn_bias);
+    parse("SeedOssForCausalLM", ",\"attention_bias\":false,\"attention_out_bias\":true");
+    assert_true(!config.qkv_bias && config.o_bias && !config.ffn_bias);
+    parse("Ernie4_5ForCausalLM", ",\"use_bias\":true");
+    assert_true(config.qkv_bias && config.o_bias && config.ffn_bias);
+    parse("Glm4ForCausalLM", "");
+    assert_true(config.qkv_bias && !config.o_bias && config.ropes[0].dim == 64);
+    parse("GemmaForCausalLM", ",\"num_key_value_heads\":8,\"hidden_act\":\"gelu\"");
+    assert_int_equal(kind_of(0)->activation, ACTIVATE_GELU_TANH);
+    parse("Olmo2ForCausalLM", "");
+    assert_true(kind_of(0)->norms == NORM_AFTER && kind_of(0)->qk_norm == QK_NORM_ALL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_follow_the_architecture),
         cmocka_unit_test(test_defaults_depend_on_the_family),
+        cmocka_unit_test(test_gemma3_has_the_defaults_of_its_class),
+        cmocka_unit_test(test_layers_without_rotary),
+        cmocka_unit_test(test_factors_and_biases_of_families),
         cmocka_unit_test(test_windows_follow_their_flags),
         cmocka_unit_test(test_lengths_follow_the_scaling),
         cmocka_unit_test(test_end_ids_can_be_added),

@@ -217,11 +217,15 @@ static void test_rotary_positions_by_kind_of_layer(void **state)
     accepted("MistralForCausalLM",
              "{\"sliding_window\":64," ALL("sliding_attention") FULL "," SLIDING "}}");
     assert_true(config.ropes[0].theta == 5000 && config.ropes[0].kind == ROPE_LINEAR);
-    refused("Qwen3ForCausalLM", "{\"rope_parameters\":{" FULL "," SLIDING "}}",
-            "rope_parameters of full_attention and sliding_attention differ");
+    accepted("MistralForCausalLM",
+             "{\"sliding_window\":64,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+             "\"full_attention\",\"full_attention\"],\"rope_parameters\":{" FULL "," SLIDING "}}");
+    assert_true(config.rope_count == 2 && config.kind_count == 2);
+    assert_true(config.kinds[0].rope == 1 && config.kinds[1].rope == 0);
+    assert_true(config.ropes[0].theta == 1e6 && config.ropes[1].theta == 5000);
     assert_int_equal(parse("LlamaForCausalLM", "{" ALL("full_attention") SLIDING "}}"),
                      STATUS_INVALID);
-    assert_non_null(strstr(err.text, "members by kind of layer, but none for the kinds of this"));
+    assert_non_null(strstr(err.text, "rope_parameters has no member full_attention"));
     refused("LlamaForCausalLM",
             "{\"rope_parameters\":{\"full_attention\":{\"llama_4_scaling_beta\":0.1}}}",
             "rope_parameters.llama_4_scaling_beta is 0.1");

@@ -433,12 +433,21 @@ static void test_every_architecture_has_its_defaults(void **state)
         {"CamembertForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"CamembertForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"CamembertModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"Ernie4_5ForCausalLM", MODEL_GENERATOR, 2, 128, 0, 0, 0, 0, 1e-5},
+        {"Exaone4ForCausalLM", MODEL_GENERATOR, 32, 16, 4096, 0, 0, NORMED, 1e-5},
+        {"Gemma3ForCausalLM", MODEL_GENERATOR, 4, 256, 4096, 0, 0, NORMED, 1e-6},
+        {"GemmaForCausalLM", MODEL_GENERATOR, 16, 256, 0, 0, 0, 0, 1e-6},
+        {"Glm4ForCausalLM", MODEL_GENERATOR, 2, 128, 0, 0, 0, BIASED, 1.5625e-7},
+        {"GraniteForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-6},
         {"LlamaForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-6},
         {"LlamaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 0, 0, 0, 1e-6},
         {"LlamaModel", MODEL_EMBEDDER, 32, 16, 0, 0, 0, 0, 1e-6},
         {"MistralForCausalLM", MODEL_GENERATOR, 8, 16, 4096, 0, 0, 0, 1e-6},
         {"MistralForSequenceClassification", MODEL_RERANKER, 8, 16, 4096, 0, 0, 0, 1e-6},
         {"MistralModel", MODEL_EMBEDDER, 8, 16, 4096, 0, 0, 0, 1e-6},
+        {"Olmo2ForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-5},
+        {"Olmo3ForCausalLM", MODEL_GENERATOR, 32, 16, 4096, 0, 0, 0, 1e-5},
+        {"Phi3ForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-5},
         {"Qwen2ForCausalLM", MODEL_GENERATOR, 32, 16, 4096, 0, 0, BIASED, 1e-6},
         {"Qwen2ForSequenceClassification", MODEL_RERANKER, 32, 16, 4096, 0, 0, BIASED, 1e-6},
         {"Qwen2Model", MODEL_EMBEDDER, 32, 16, 4096, 0, 0, BIASED, 1e-6},
@@ -449,6 +458,8 @@ static void test_every_architecture_has_its_defaults(void **state)
         {"RobertaForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"RobertaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"RobertaModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"SeedOssForCausalLM", MODEL_GENERATOR, 8, 128, 0, 0, 0, BIASED, 1e-6},
+        {"SmolLM3ForCausalLM", MODEL_GENERATOR, 4, 16, 0, 0, 0, 0, 1e-6},
         {"XLMRobertaForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"XLMRobertaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"XLMRobertaModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
@@ -474,9 +485,9 @@ static void test_every_architecture_has_its_defaults(void **state)
                      rows[i].name, (int)config.kind, config.kv_heads, config.head_dim,
                      window_widest(), config.position_offset, config.types, got, config.epsilon);
     }
-    refused(
-        "BartModel", "{}", STATUS_UNSUPPORTED,
-        "the architecture BartModel is not served; served are those of Bert, Camembert, Llama, ");
+    refused("BartModel", "{}", STATUS_UNSUPPORTED,
+            "the architecture BartModel is not served; served are those of Bert, Camembert, "
+            "Ernie4_5, ");
     assert_string_equal(strrchr(err.text, ','), ", XLMRoberta");
 }
 
