@@ -11,4 +11,4 @@ venv=build/format-venv
 [ -x $venv/bin/clang-format ] || { python3 -m venv $venv && $venv/bin/pip install -q clang-format==$version; }
 how=(-i)
 [ "${1:-}" != --check ] || how=(--dry-run --Werror)
-git ls-files -z '*.c' '*.h' '*.cu' '*.cuh' '*.inc' | xargs -0 $venv/bin/clang-format "${how[@]}"
+git ls-files -z '*.c' '*.h' '*.cu' '*.cuh' '*.inc' | xargs -0 -n 32 -P "$(nproc)" $venv/bin/clang-format "${how[@]}" || exit 1
