@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load generator measures itself: if it used up its core, waited for one, or read bytes late,
-// the figures are the client's and not the server's. One thread.
+// Measurement of the load generator itself: if its thread used all of its core, waited for a core,
+// or read bytes late, the figures describe the client and not the server. One thread.
 #pragma once
 
 #include "loadgen/samples.h"
@@ -11,40 +11,44 @@
 // Counters of the calling thread.
 struct bench_client_clock {
     double cpu_s;    // CPU time
-    double queued_s; // time in which the thread could run and had no core
-    uint64_t slices; // number of times it got one
-    bool has_queue;  // false if the kernel does not count the two above
+    double queued_s; // time for which the thread was runnable and waited for a core
+    uint64_t slices; // number of times that the thread got a core
+    bool has_queue;  // true if the kernel counts queued_s and slices
 };
 struct bench_client_clock bench_client_clock_read(void);
 
-// State while a run goes on.
+// State during a run. Times are seconds of clock_s.
 struct bench_client {
     struct bench_client_clock start;
-    double window_start, window_idle; // current window of 100 ms
-    uint64_t windows, windows_full;   // number of them; those without idle time
-    double batch_s;                   // time that reading the previous batch took
-    struct bench_histogram *lag;      // how old events may have been when they were read
+    double window_start, window_idle; // window of 100 ms: its start; total idle time at its start
+    uint64_t windows;                 // number of complete windows
+    uint64_t windows_full;            // number of windows with less than 2 % idle time
+    double batch_s;                   // time that handling the previous batch of sockets took
+    struct bench_histogram *lag;      // upper bound of the age of each event when it was read
     struct bench_histogram *late;     // open loop: delay from arrival to sending
 };
 
+// Reads the clocks of the calling thread and allocates the histograms, which bench_client_free
+// frees. idle_s: total time spent waiting up to now.
 void bench_client_begin(struct bench_client *c, double now, double idle_s);
 void bench_client_free(struct bench_client *c);
-// Counts an iteration of the event loop. batch_s: time since the wait returned; events: sockets
-// that the wait returned; idle_s: total time spent waiting.
+// Counts an iteration of the event loop. idle_s: total time spent waiting; batch_s: time since the
+// last wait returned; events: number of sockets that it returned.
 void bench_client_step(struct bench_client *c, double now, double idle_s, double batch_s,
                        uint32_t events);
 
 // Result of a run.
 struct bench_client_report {
-    double cpu_share;  // CPU time of the client's thread by wall time
-    double full_share; // share of the windows of 100 ms without idle time
-    double queue_ms;   // mean wait for a core each time the thread could run; -1: unknown
+    double cpu_share;  // CPU time of the client's thread, divided by the wall time
+    double full_share; // share of the windows of 100 ms with less than 2 % idle time
+    double queue_ms;   // mean wait for a core each time the thread was runnable; -1: unknown
     double lag_p99_ms; // 99 % of the events were read at most this long after their arrival
-    double late_p50_ms, late_p99_ms; // open loop: sending after arrival
+    double late_p50_ms, late_p99_ms; // open loop: delay from arrival to sending
     bool limited;                    // true if the client was the limit
-    char why[256];                   // first reason, one sentence
+    char why[256];                   // reason, one clause; empty if not limited
 };
-// reference_ms: the smallest median that the run reports; errors above a twentieth of it, and above
-// 1 ms, make the client the limit.
+// Computes the report. seconds: wall time of the run; reference_ms: the median with which the
+// client's errors are compared. The client is the limit if queue_ms, lag_p99_ms or late_p99_ms
+// exceeds a twentieth of it and 1 ms, or if full_share exceeds 5 %.
 struct bench_client_report bench_client_end(const struct bench_client *c, double seconds,
                                             double reference_ms);

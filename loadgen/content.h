@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The content of requests: generated words, items of a data set, and the JSON bodies made of them.
+// The content of requests: generated words, items of a data set, and the JSON bodies that contain
+// them. One thread.
 #pragma once
 
 #include "loadgen/options.h"
 
 enum { BENCH_WORDS = 64 };
 
-// Words of generated prompts, and how many tokens they become.
+// Words of generated prompts, and the number of tokens that they become.
 struct bench_words {
     const char *at[BENCH_WORDS];
     uint32_t count;
     double tokens_per_word;
-    double overhead; // tokens of a prompt besides its words, such as those of the chat template
+    double overhead; // number of tokens that a prompt has in addition to its words (chat template)
     bool exact;      // true if each word is one token of the model's tokenizer
 };
 
+// Sets all BENCH_WORDS words, one token per word and no overhead.
 void bench_words_init(struct bench_words *words);
-// Keeps the words that are one token each of the tokenizer in this folder. An error if there are
-// none, or if the tokens of joined words are not as many as the words.
+// Keeps only the words that the tokenizer in this folder encodes as one token each. UNSUPPORTED if
+// there are none, or if the words joined by spaces are not one token each; errors of
+// tokenizer_open.
 enum status bench_words_fit(struct bench_words *words, const char *folder,
                             struct error *err) MUST_USE;
-// Returns the number of words that make a prompt of this many tokens, at least 1.
+// Returns the number of words, at least 1, for a prompt that has this number of tokens.
 uint32_t bench_words_for(const struct bench_words *words, uint32_t tokens);
 
-// One prompt of a data set: messages (an array) or a text.
+// One prompt of a data set: either messages or a text.
 struct bench_item {
-    json_t *messages;       // or NULL
-    const char *text;       // or NULL
+    json_t *messages;       // array of messages, a reference that the item owns; NULL: text
+    const char *text;       // text in the arena of the data set; NULL: messages
     uint32_t output_tokens; // length of the answer; 0: not given
 };
 
@@ -36,23 +39,26 @@ struct bench_dataset {
     struct arena *arena;
 };
 
-// Reads a file of ShareGPT's format (a JSON array of conversations) or of JSON lines with messages
-// or a prompt, and puts the items into an order that depends on the seed.
+// Reads a file of ShareGPT's format (a JSON array of conversations, of which those without a
+// question are skipped) or of JSON lines ("messages", "prompt", "text" or "conversations"; a line
+// without them is an error), and shuffles the items by the seed. The caller closes the set also
+// after an error.
 enum status bench_dataset_open(struct bench_dataset *out, const char *path, uint64_t seed,
                                struct error *err) MUST_USE;
 void bench_dataset_close(struct bench_dataset *set);
 
-// One request to send. hashes: ids of prefix blocks of 512 tokens (Mooncake), or none.
+// One request to send. It owns nothing.
 struct bench_request {
     const struct bench_target *target;
-    uint64_t seed; // seed of the generated text
-    uint32_t words, max_tokens;
-    const uint32_t *hashes; // [hash_count]
+    uint64_t seed;          // seed of the generated text
+    uint32_t words;         // number of words of the generated text
+    uint32_t max_tokens;    // longest answer
+    const uint32_t *hashes; // [hash_count] ids of shared prefix blocks of 512 tokens (Mooncake)
     uint32_t hash_count;
-    const struct bench_item *item; // item of the data set, or NULL
+    const struct bench_item *item; // item of the data set; NULL: --prompt or generated text
 };
 
-// Writes the JSON body; the buffer is emptied first.
+// Replaces the content of the buffer by the JSON body of the request.
 void bench_body_write(struct json_buffer *out, const struct bench_options *o,
                       const struct bench_words *words, const struct bench_request *request);
 // Returns true if the reply is requested as a stream.

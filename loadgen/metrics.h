@@ -5,7 +5,7 @@
 #include "loadgen/options.h"
 
 struct bench_sample {
-    char *name; // with its labels
+    char *name; // name with its labels, owned
     double value;
 };
 
@@ -14,15 +14,16 @@ struct bench_scrape {
     size_t count, allocated;
 };
 
-// Reads the lines of counters: names that end in _total, _sum or _count. Others, and lines that are
-// not samples, are skipped.
+// Fills *out with the counters of a page: samples whose name ends in _total, _sum or _count before
+// its labels. Skips other lines, and counters after the first 4,096.
 void bench_scrape_read(struct bench_scrape *out, struct text page);
 void bench_scrape_free(struct bench_scrape *scrape);
-// Writes an object with the counters that rose, and by how much.
+// Writes an object with the rise of each counter that rose, at most 400 of them. A counter that is
+// missing in `before` began at 0.
 void bench_scrape_json(struct json_buffer *out, const struct bench_scrape *before,
                        const struct bench_scrape *after);
-// Returns the mean of a histogram between two scrapes, summed over its labels, in its own unit; NAN
-// if nothing was counted. suffix: end of the histogram's name, such as
+// Returns the mean of the values that a histogram counted between two scrapes, over all its labels
+// and in its own unit; NAN if it counted none. suffix: end of the histogram's name, such as
 // "time_to_first_token_seconds".
 double bench_scrape_mean(const struct bench_scrape *before, const struct bench_scrape *after,
                          const char *suffix);
