@@ -196,7 +196,7 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
         chat = files_of(MODELS / "weft-demo-chat")
         other = {**chat, "config.json": json.dumps({**config, "architectures": ["WhisperModel"], "model_type": "whisper"}).encode()}
         place.hub.add("org/whisper", other)
-        place.fails("weft: org/whisper: the architecture WhisperModel is not known", "pull", "org/whisper")
+        place.fails("weft: org/whisper: the architecture WhisperModel is not served", "pull", "org/whisper")
         assert not [f for f in place.hub.fetched() if f in ("model.safetensors", "tokenizer.json")]
         place.hub.add("org/bin", {**{k: v for k, v in chat.items() if "safetensors" not in k}, "pytorch_model.bin": b"x" * 20_000})
         place.fails("has its weights only in files such as pytorch_model.bin", "pull", "org/bin")
