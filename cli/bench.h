@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of `weft bench`, as the command line gives them, and their conversion.
+// Private to `weft bench`: its settings as the command line gives them, their conversion, and its
+// parts. Main thread.
 #pragma once
 
 #include "cli/settings.h"
@@ -21,7 +22,7 @@ struct bench_settings {
     double temperature;
     uint32_t seed;
     bool stream, check;
-    int ignore_eos; // -1: on, unless the prompts are those of a data set
+    int ignore_eos; // 1: on; 0: off; -1: on if prompts are generated
     struct texts goodput;
     const char *sweep; // rate:N,N... or concurrency:N,N...
     uint32_t runs;
@@ -34,15 +35,15 @@ struct bench_settings {
 
 // Settings of a measurement without a server.
 struct bench_offline_settings {
-    const char *batch; // list of batch sizes, or NULL
+    const char *batch; // batch sizes, separated by commas; NULL: the default
 };
 extern const struct option_table bench_offline_table;
-// Measures the model folder of --model and returns the exit code.
+// Measures the model folder of --model, prints the result and returns the exit code.
 int bench_offline_run(const struct bench_settings *s, const struct bench_offline_settings *own,
                       const struct model_settings *model, const struct device_settings *device);
 
 enum { BENCH_SWEEP_MAX = 64 };
-// Parses --sweep. Returns the number of values; 0: malformed.
+// Parses --sweep. Returns the number of values; 0 if it is malformed.
 uint32_t bench_sweep_parse(enum bench_swept *swept, double values[BENCH_SWEEP_MAX],
                            const char *text);
 
@@ -50,20 +51,22 @@ extern const struct option_table bench_options_table;
 void bench_settings_init(struct bench_settings *s);
 
 // Fills the options for a server. Texts point into the settings and the arena. *extra receives the
-// parsed --extra-body, which the caller releases with json_decref.
+// parsed --extra-body or NULL; the caller releases it with json_decref, also after an error.
+// INVALID if an option is malformed or excluded by another one.
 enum status bench_settings_convert(struct bench_options *out, json_t **extra,
                                    const struct bench_settings *s, const char *url,
                                    struct arena *arena, struct error *err) MUST_USE;
 
-// Writes a file. An error names it.
+// Replaces the content of a file by the text. IO if it cannot be written.
 enum status bench_file_write(const char *path, const struct json_buffer *text,
                              struct error *err) MUST_USE;
-// Compares the members "a" and "b" of the result, adds "comparison" and prints it.
+// Compares the members "a" and "b" of the result and adds the member "comparison"; prints it if
+// `print` is set.
 enum status bench_result_compare(json_t *result, const char *primary, bool print,
                                  struct error *err) MUST_USE;
 // Writes the files of --output and --report, and with --json the result on stdout.
 enum status bench_outputs_write(const json_t *result, const struct bench_settings *s,
                                 struct error *err) MUST_USE;
-// Compares two files of --output: weft bench compare A B.
+// Compares two files of --output and writes the outputs: weft bench compare A B.
 enum status bench_files_compare(const char *a, const char *b, const struct bench_settings *s,
                                 struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a measurement does: the server, the APIs, the load and the content of requests. The caller
-// (the command of cli/) fills the struct and owns the texts that it points at.
+// The options of a measurement: the server, the APIs, the load and the content of requests. The
+// caller (the command of cli/) fills the struct and owns the texts that it points to.
 #pragma once
 
 #include "base/json.h"
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The formats of requests and replies. The texts are the names of --backend.
+// The formats of requests and replies, with their names for --backend and their paths.
 #define BENCH_API_LIST(X)                                                                          \
     X(CHAT, "chat", "/v1/chat/completions")                                                        \
     X(COMPLETIONS, "completions", "/v1/completions")                                               \
@@ -27,7 +27,8 @@ enum bench_api {
         BENCH_API_COUNT
 };
 
-// Returns true and the API of a name, or of a name that other load generators use for it.
+// Finds an API by its name or by the name that another load generator uses. Returns false, and
+// leaves *out unchanged, if there is none.
 bool bench_api_find(enum bench_api *out, struct text name);
 const char *bench_api_name(enum bench_api api);
 const char *bench_api_path(enum bench_api api);
@@ -39,7 +40,7 @@ enum { BENCH_TARGETS_MAX = 16 };
 struct bench_target {
     enum bench_api api;
     char model[256];
-    uint32_t weight;
+    uint32_t weight; // share of the requests, relative to the sum of all weights
 };
 
 enum bench_arrival_process { BENCH_POISSON, BENCH_GAMMA, BENCH_CONSTANT };
@@ -58,45 +59,50 @@ struct bench_length {
 
 // Parses N, uniform:A:B, normal:MEAN:SD or lognormal:MEDIAN:SIGMA. Returns false if malformed.
 bool bench_length_parse(struct bench_length *out, const char *text);
-// Returns the length number `index` of the sequence with this seed, at least 1.
+// Returns the element at `index` of the sequence of lengths with this seed: 1 to 2^24.
 uint32_t bench_length_draw(const struct bench_length *length, uint64_t seed, uint64_t index);
 
-struct bench_goodput { // limits in milliseconds; 0: none
+// Limits in milliseconds that a good request keeps; 0: no limit.
+struct bench_goodput {
     double ttft, tpot, e2el;
 };
 
 struct bench_options {
     const char *url;            // http or https, with or without a path
-    const char *path;           // path of the API instead of the usual one, or NULL
+    const char *path;           // path to use for all APIs; NULL: the usual path of each
     const char *key;            // API key, or NULL
     const char *ca_file;        // certificates to trust (PEM) instead of the system's, or NULL
     const char *const *headers; // [header_count] further header lines "Name: value"
     uint32_t header_count;
-    const json_t *extra_body; // object whose members every body gets, or NULL
+    const json_t *extra_body; // members to add to or replace in all bodies; NULL: none
     struct bench_target targets[BENCH_TARGETS_MAX];
     uint32_t target_count;
     uint32_t concurrency;  // closed loop: clients; open loop: most requests in flight, 0: no limit
     uint64_t requests_max; // most requests to send
-    double seconds_max;    // no request is sent after this time
-    double request_timeout_s;
-    double ramp_s; // start of the run that is not measured, in which the load rises
+    double seconds_max;    // time after which no request is sent; INFINITY: no limit
+    double request_timeout_s; // most seconds from the start of a request to the end of its reply
+    double ramp_s; // time at the start in which the load rises; its requests are not measured
     double rate;   // open loop: arrivals per second; 0: closed loop, or a trace
     enum bench_arrival_process process;
-    double burstiness;              // shape of the gamma distribution of the times between arrivals
-    const char *trace_path;         // open loop: recorded arrivals, or NULL
-    double rate_scale;              // factor by which the trace runs faster
-    uint32_t input_max, output_max; // limits that the lengths of a trace are cut to; 0: none
+    double burstiness;      // gamma: shape of the distribution of the times between arrivals
+    const char *trace_path; // open loop: recorded arrivals, or NULL
+    double rate_scale;      // factor by which the trace runs faster
+    uint32_t input_max, output_max;    // limits that the lengths of a trace are cut to; 0: none
     struct bench_length input, output; // tokens of prompts and answers
-    uint32_t prefix_tokens; // tokens at the start of all generated prompts that are equal
+    uint32_t prefix_tokens; // number of equal words at the start of all generated prompts
     uint32_t inputs;        // texts per embeddings request, documents per rerank request
-    uint32_t prompts;       // number of different prompts; 0: each differs
+    uint32_t prompts;       // number of different generated prompts; 0: each differs
     const char *prompt;     // text to use instead of generated prompts, or NULL
     double temperature;     // negative: the server's default
     uint64_t seed;
-    uint32_t leave_every, leave_after; // every n-th stream is closed after this many events
+    uint32_t leave_every; // every n-th stream is closed early; 0: none
+    uint32_t leave_after; // number of events after which such a stream is closed
     struct bench_goodput goodput;
-    bool stream, check, ignore_eos, insecure;
-    bool metrics; // true: read the server's /metrics before and after a run
+    bool stream; // true if text is requested as a stream
+    bool check;  // true if each prompt is first sent alone and later answers must equal that one
+    bool ignore_eos; // true if answers of chat and completions continue after the end token
+    bool insecure;   // true if any certificate is accepted
+    bool metrics;    // true if the server's /metrics is read before and after a run
 };
 
 // Returns true if arrivals do not wait for replies.
@@ -105,7 +111,7 @@ static inline bool bench_is_open(const struct bench_options *o)
     return o->trace_path || o->rate > 0;
 }
 
-// Returns a reproducible random number for a place in a sequence.
+// Returns a pseudo-random number that depends on the seed only (SplitMix64).
 static inline uint64_t bench_random(uint64_t seed)
 {
     uint64_t z = seed + 0x9E3779B97F4A7C15u;
@@ -114,10 +120,11 @@ static inline uint64_t bench_random(uint64_t seed)
     return z ^ z >> 31;
 }
 
-// Returns a reproducible random number above 0 and below 1.
+// Returns a pseudo-random number above 0 and below 1 that depends on the seed only.
 static inline double bench_random_real(uint64_t seed)
 {
     return ((double)(bench_random(seed) >> 11) + 0.5) * 0x1p-53;
 }
 
-double bench_random_normal(uint64_t seed); // standard normal distribution
+// Returns a number of the standard normal distribution that depends on the seed only.
+double bench_random_normal(uint64_t seed);

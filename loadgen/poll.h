@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs libcurl's multi interface with epoll, and a timer with nanoseconds. Private to the load
-// generator.
+// Event loop of libcurl's multi interface: epoll, and a timer of nanosecond resolution. Times are
+// seconds of clock_s. One thread. Private to the load generator.
 #pragma once
 
 #include "base/status.h"
@@ -11,14 +11,19 @@
 struct bench_poll {
     CURLM *multi;
     int epoll, timer;
-    double timer_at; // time at which libcurl requests a call; negative: none
+    double timer_at; // time at which libcurl wants to be called; negative: none
     double ready_at; // time at which the last wait returned
-    double read_at;  // time that the bytes get which are being read
-    double idle_s;   // time spent waiting, in total
-    uint32_t ready;  // sockets that the last wait returned
+    double read_at;  // time that is recorded for the bytes being read
+    double idle_s;   // total time spent waiting
+    uint32_t ready;  // number of sockets that the last wait returned
 };
 
+// connections: number of idle connections that libcurl keeps. NO_MEMORY; close it also after an
+// error.
 enum status bench_poll_open(struct bench_poll *p, long connections, struct error *err) MUST_USE;
 void bench_poll_close(struct bench_poll *p);
-void bench_poll_wait(struct bench_poll *p, double until); // waits at most until this time
-void bench_poll_kick(struct bench_poll *p);               // sends requests that were just added
+// Waits for sockets at most until `until`, and at most 100 ms, then lets libcurl read and write
+// those that are ready: it calls the callbacks of their requests.
+void bench_poll_wait(struct bench_poll *p, double until);
+// Calls libcurl if its timer has expired; this sends requests that were just added.
+void bench_poll_kick(struct bench_poll *p);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reply while it arrives. Streams are read event by event, other replies are stored completely.
+// One reply while it arrives. Streams are read event by event; other replies are stored until they
+// are complete. Times are seconds of clock_s. One thread.
 #pragma once
 
 #include "loadgen/options.h"
@@ -8,25 +9,28 @@
 
 struct bench_reply {
     enum bench_api api;
-    bool streamed;
+    bool streamed; // true if the reply is a stream of events
     struct sse sse;
     struct json_buffer body;  // the complete body, if it is not a stream
     double first_at, last_at; // times of the first and the last event with output
     double now;               // time of the bytes that are being read
     uint64_t events;          // events with output: text, reasoning or arguments of calls
     uint64_t reasoning_events;
-    uint64_t input_tokens, cached_tokens, output_tokens, reasoning_tokens; // by usage
+    // numbers of tokens of the reply's usage; 0: not given
+    uint64_t input_tokens, cached_tokens, output_tokens, reasoning_tokens;
     bool has_usage;
-    uint64_t hash; // hash of the answer's text, vectors or scores
-    // complete: the end was announced; failed: an event was an error; malformed: an event or the
-    // body was not the JSON of this API
-    bool complete, failed, malformed;
-    struct bench_histogram *gaps; // times between events with output
+    uint64_t hash;  // hash of the output: text, reasoning and arguments, vectors or scores
+    bool complete;  // true if the stream announced its end, or the body is complete
+    bool failed;    // true if an event was an error
+    bool malformed; // true if an event or the body was not JSON of this API
+    struct bench_histogram *gaps; // histogram of the times between events with output; not owned
 };
 
+// Prepares for the next reply: resets all fields but api, streamed and gaps, and keeps the memory.
 void bench_reply_start(struct bench_reply *r);
-// Reads bytes that arrived at `now`. Returns false if the reply is too large.
+// Reads bytes that arrived at `now`. Returns false if an event exceeds SSE_EVENT_BYTES_MAX or a
+// stored body 256 MiB.
 bool bench_reply_feed(struct bench_reply *r, struct text bytes, double now);
-void bench_reply_end(struct bench_reply *r,
-                     double now); // parses a reply that was stored completely
+// Handles the end of the reply: the last event of a stream, or the complete body.
+void bench_reply_end(struct bench_reply *r, double now);
 void bench_reply_free(struct bench_reply *r);

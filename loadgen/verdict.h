@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparison of two results: the figures of their runs in pairs, one primary figure, and the
-// reasons not to give a verdict.
+// Comparison of two results: the differences of their figures over pairs of runs, one primary
+// figure, and the reasons for giving no verdict. Pure but for bench_comparison_print.
 #pragma once
 
 #include "loadgen/compare.h"
@@ -13,22 +13,24 @@ enum { BENCH_FIGURES_MAX = 12, BENCH_NOTES_MAX = 8 };
 
 struct bench_comparison {
     struct bench_row_difference {
-        const char *name;
+        const char *name; // name of the figure; not owned
         bool more_is_better;
         double a, b; // means over the runs
         struct bench_difference difference;
     } rows[BENCH_FIGURES_MAX]; // [count]; row 0 is the primary figure
     uint32_t count;
-    char refusal[256]; // why there is no verdict; empty: there is one
-    char notes[BENCH_NOTES_MAX][256];
+    char refusal[256];                // reason why there is no verdict; empty: there is one
+    char notes[BENCH_NOTES_MAX][256]; // [note_count] facts that make the comparison doubtful
     uint32_t note_count;
 };
 
-// Compares two results, each with or without "runs". primary: name of a figure, or NULL for the
-// default of the load. An error if the results have no figures in common.
+// Compares two results of one server each. Pairs are the runs of equal index under "runs"; a result
+// without "runs" is one run. Leaves out figures that are missing or zero in a run. primary: name of
+// a figure, which `out` refers to; NULL: default of the load. INVALID if the primary figure is left
+// out.
 enum status bench_results_compare(struct bench_comparison *out, const json_t *a, const json_t *b,
                                   const char *primary, struct error *err) MUST_USE;
 void bench_comparison_print(FILE *to, const struct bench_comparison *c);
 void bench_comparison_json(struct json_buffer *out, const struct bench_comparison *c);
-// Writes the verdict of a row in a few words.
+// Writes the verdict of a row, such as "B is better by 3.1 %".
 void bench_verdict_text(char *out, size_t size, const struct bench_row_difference *row);
