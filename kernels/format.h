@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formats in which a device can hold weights as codes with scales. A block is `elements`
-// consecutive elements of a row. The formats with a Q are those of GGUF, with its blocks in a file;
-// int4 is what AWQ, GPTQ and compressed-tensors store, in arrays (struct weight_int4 of weight.h),
-// in groups of 32, 64 or 128. An element is
+// consecutive elements of a row. The formats whose names begin with Q are GGUF's, and files store
+// their blocks. The int4 formats hold the weights of AWQ, GPTQ and compressed-tensors, which files
+// store as arrays (struct weight_int4 of weight.h) in groups of 32, 64 or 128. The value of an
+// element is
 //
 //   Q4_0, Q5_0, Q8_0   (code - zero) * scale       groups of 32: scale f16
 //   Q4_1, Q5_1         code * scale + least        groups of 32: scale and least f16
@@ -42,11 +43,11 @@ struct weight_format_facts {
     uint32_t elements; // number of elements of a block, which has one scale if not nested
     uint32_t bytes;    // bytes of a block in a file; 0: no file has blocks of this format
     uint32_t bits;     // bits of a code
-    int32_t zero;      // code of the element 0, if there is no least
-    bool least;        // true if a group has a least value (minimum), stored or from a zero point
-    bool nested;       // true if the scales of groups are codes themselves
+    int32_t zero;      // code whose element is 0; unused if `least` is true
+    bool least;        // true if a group has a minimum, stored or computed from a zero point
+    bool nested;       // true if the scales of groups are codes, with a scale for each block
     bool halves;       // true if each half of a group of 32 has its own scale
-    bool zeros;        // true if the least value is -scale * zero point of the group
+    bool zeros;        // true if the minimum of a group is -scale * zero point
 };
 
 static inline const struct weight_format_facts *weight_format_facts(enum weight_format format)

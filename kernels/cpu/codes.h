@@ -2,8 +2,8 @@
 // The definition of products with weights held as codes (kernels/format.h), shared by the packing
 // of weights, all ISA levels and the reference.
 //
-// Activations are cut into groups of 32 elements of K and rounded to int8 with one scale per group,
-// max |x| / 127; they are not rotated, because the codes of a file are not either. For each column
+// Activations are divided into groups of 32 elements of K and rounded to int8 with one scale per
+// group, max |x| / 127. They are not rotated, because the codes of a file are not. For each column
 //
 //   y = sum over groups of  I * (scale w * scale x) + least * (scale x * sum of qx)
 //   I = sum of (code - zero) * qx, an exact integer; Q6_K: each half times its own int8 scale
@@ -13,9 +13,9 @@
 // least of a zero point is -(scale * zero), which is exact too.
 //
 // Layout: a panel is 16 rows (output columns), a piece is a panel's part of K: 256 elements in
-// nested formats, else two groups with one scale, or four with zero points. A last piece that K
-// does not fill has the scales of a complete one, and codes up to a multiple of 64 elements. Pieces
-// of a panel follow one another, and panels follow panels: a thread reads one stream. A piece is
+// nested formats, four blocks in formats with zero points, else two blocks. If K is no multiple of
+// that, the last piece has the scales of a complete one and codes up to a multiple of 64 elements.
+// Pieces and panels are stored without gaps, so a thread reads one stream. A piece consists of
 //
 //   not nested  per group with one scale: scale f16[16], then least f16[16] or zero points u8[16]
 //               if there are any; then the codes
@@ -47,17 +47,17 @@ struct code_x {
     float scale;
     float scaled_sum; // scale * sum of q
     int32_t sum;      // sum of q
-    int16_t half[2];  // sums of the first and of the last 16
+    int16_t half[2];  // sums of the first and of the last 16 elements of q
 };
 
 struct code_layout {
-    uint32_t k;           // elements of K in a piece
-    uint32_t bytes;       // bytes of a piece, a multiple of 64
+    uint32_t k;           // number of elements of K in a complete piece
+    uint32_t bytes;       // bytes of a complete piece, a multiple of 64
     uint32_t codes_at;    // offset of the codes in a piece
     uint32_t code_bytes;  // bytes of the codes of 32 elements
     uint32_t scales_at;   // offset of the groups' scales in a piece
     uint32_t scale_bytes; // bytes from one group's scales to the next
-    uint32_t scale_shift; // log2 of the number of 32 elements that have one scale
+    uint32_t scale_shift; // log2 of the number of groups of 32 elements that share a scale
 };
 
 static inline struct code_layout code_layout_of(enum weight_format format)
@@ -74,13 +74,13 @@ static inline struct code_layout code_layout_of(enum weight_format format)
     return out;
 }
 
-// Returns the groups of a row of k elements, padding included.
+// Returns the number of groups of 32 in a row of k elements, padding to 64 elements included.
 static inline uint32_t code_groups(uint32_t k)
 {
     return (k + 63) / 64 * 2;
 }
 
-// Returns the bytes of a panel of k elements of K.
+// Returns the size in bytes of a panel whose rows have k elements.
 static inline size_t code_panel_bytes(enum weight_format format, uint32_t k)
 {
     struct code_layout layout = code_layout_of(format);
@@ -89,27 +89,29 @@ static inline size_t code_panel_bytes(enum weight_format format, uint32_t k)
            (rest > 0 ? layout.codes_at + code_groups(rest) * layout.code_bytes : 0);
 }
 
-// A part of a weight: its rows, and its first panel.
+// A part of a weight, which all has one format.
 struct code_part {
     enum weight_format format;
-    uint32_t first, rows; // rows of the weight
-    char *panels;
+    uint32_t first, rows; // index of its first row in the weight; number of its rows
+    char *panels;         // its first panel, in the memory of the weight
 };
 
-// Returns part `index` of a weight whose part_count is above it.
+// Returns the part with this index, which must be below the weight's part_count.
 struct code_part code_part_at(const struct weight *, uint32_t index);
+// Returns the size in bytes of the panels of all parts.
 size_t code_weight_bytes(const struct weight_shape *);
-// Returns NULL if the source fits the weight, or what is wrong.
+// Returns NULL if the source can be packed into the weight's rows from first_row on, else a
+// sentence about what is wrong.
 const char *code_source_check(const struct weight *, uint32_t first_row,
                               const struct weight_source *);
-// Returns the index, 0 to 15, of a row of the weight in its panel.
+// Returns the index (0 to 15) within its panel of a row of the weight.
 uint32_t code_row_lane(const struct weight *, uint32_t row);
-// Packs rows [first, end) of the source, which code_source_check has accepted; `row` is the
-// weight's row of the source's row 0. Floats are rounded to the part's format, Q4_1 or Q8_0.
+// Packs rows [first, end) of the source, which code_source_check has accepted. row: index in the
+// weight of the source's row 0. Floats are rounded to the part's format, Q4_1 or Q8_0.
 // Threads may pack different panels of a weight at the same time.
 void code_rows_put(const struct device *, struct weight *, uint32_t row,
                    const struct weight_source *, uint32_t first, uint32_t end);
-// Rounds 32 floats to a block of Q4_1 or Q8_0 (decision 0054).
+// Rounds 32 floats to a block of Q4_1 or Q8_0 (decision 0054) and writes its bytes.
 void code_block_make(uint8_t *block, enum weight_format, const float x[CODE_GROUP]);
 // Reads a row of the weight as floats: out[k].
 void code_row_read(float *out, const struct weight *, uint32_t row);

@@ -35,7 +35,7 @@ enum rope_kind {
 struct rope_config {
     enum rope_kind kind;
     uint32_t dim;      // rotary columns per head, even
-    uint32_t original; // number of positions that the model was trained on
+    uint32_t original; // number of positions that the model was trained on before scaling
     double theta, factor;
     double attention_factor;                             // NAN: computed by the kind's formula
     double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
@@ -59,12 +59,12 @@ enum qk_norm { QK_PLAIN, QK_NORM_EACH, QK_NORM_ALL }; // each head on its own; a
 struct layer_kind {
     uint32_t window; // keys that a query sees; 0: all
     uint32_t rope;   // index of its rotary settings in model_config.ropes
-    bool rotates;    // true: it has a rotary embedding
+    bool rotates;    // true if it has a rotary embedding
     float scale;     // factor of the attention scores
     uint32_t norms;  // enum norm_place
     enum qk_norm qk_norm;
-    bool paged; // true: keys and values are kept in KV blocks, and a query sees no later key
-    bool gated; // true: the activation of one product is the factor of another one
+    bool paged; // true if keys and values are kept in KV blocks, and a query sees no later key
+    bool gated; // true if the feed-forward part multiplies act(x W1) by x W2
     enum activation activation;
 };
 
@@ -81,10 +81,10 @@ struct model_config {
     bool tied;                                 // true if the head is the embedding table
     // True if config.json has the field. If not, the head is tied if the checkpoint has no head.
     bool tied_given;
-    bool qkv_bias, o_bias, ffn_bias;
-    int dtype; // enum dtype of "torch_dtype" or "dtype"; -1: absent
+    bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
+    int dtype;                       // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
-    uint32_t further_layers;  // stored after the last layer; they predict further tokens, unused
+    uint32_t further_layers;  // number of unused layers after the last (multi-token prediction)
     uint32_t positions;       // max_position_embeddings
     uint32_t position_offset; // RoBERTa: position of the first token
     uint32_t types;           // number of token types; 0: no such table
@@ -116,7 +116,7 @@ extern const struct model_defaults model_defaults_none; // all fields NAN
 enum status model_config_read(struct model_config *out, const char *folder,
                               struct error *err) MUST_USE;
 
-// config.json of a model folder and its surroundings.
+// config.json of a model folder and the files that determine how it is read.
 struct config_files {
     struct modules modules;
     char weights_folder[MODULE_FOLDER_MAX]; // folder of config.json
@@ -126,7 +126,8 @@ struct config_files {
 // Reads config.json of a model folder and the files that declare how the weights are stored.
 enum status config_files_read(struct config_files *files, const char *folder,
                               struct error *err) MUST_USE;
-// Judges these files: first the architecture, then the way the weights are stored, then each key.
+// Checks these files, first the architecture, then how the weights are stored, then each key, and
+// fills the configuration.
 enum status config_files_parse(struct model_config *out, const struct config_files *files,
                                const char *folder, struct error *err) MUST_USE;
 
@@ -148,7 +149,8 @@ bool rope_config_nested(const json_t *json);
 enum status layers_config_parse(struct model_config *config, const json_t *json,
                                 struct error *err) MUST_USE;
 
-// Returns what the table of keys needs to judge this configuration, once its counts are read.
+// Returns the facts with which the table of keys checks this configuration. Its counts must have
+// been read.
 struct config_facts config_facts_of(const struct model_config *config);
 
 // Range and default of a number in config.json. The functions below read a field, check it and

@@ -7,12 +7,13 @@
 
 struct forward { // state of a forward pass
     struct model *model;
-    const struct step *host;      // the step's record in host memory; NULL: only products are run
+    const struct step *host;      // the step's record in host memory; NULL in forward_products
     const struct weight *weights; // weights of the layer, or of the model
     uint32_t layer;
     uint32_t rows;                  // rows of the current op: T, or the rows after a gather
     uint32_t kind;                  // index of the kind of the layer
-    const struct forward_op *fresh; // op for which no output of a layer is waiting to be added
+    const struct forward_op *fresh; // in the first layer: its first op, which has no earlier
+                                    // output to add; else NULL
 };
 
 // Runs an op. Invalid arguments are a bug in the forward pass: the process ends with a message.
@@ -31,7 +32,9 @@ OP_LIST(MODEL_OP)
 enum status forward_prep(struct model *model, const struct step *host) MUST_USE; // enqueues op prep
 // After forward_prep: enqueues the pass, whose results go to BUFFER_LOGITS or BUFFER_VALUES.
 enum status forward_run(struct model *model, const struct step *host) MUST_USE;
-enum status forward_products(struct model *model, uint32_t tokens) MUST_USE; // to tune them
+// Enqueues only products, those of one layer of each kind and of the head with this number of
+// tokens, so that the device tunes them.
+enum status forward_products(struct model *model, uint32_t tokens) MUST_USE;
 
 // A function of a list.
 #define FORWARD_OP(name) enum status name(struct forward *f, const struct forward_op *op) MUST_USE

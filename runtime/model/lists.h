@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op lists of the forward pass: the ops before the layers, those of each kind of layer, and
-// those after the layers. They are made once, when a model is opened, from its configuration
-// (lists.c); forward.c executes them.
+// those after the layers. lists.c creates them from the configuration when a model is opened;
+// forward.c executes them.
 #pragma once
 
 #include "base/status.h"
@@ -27,26 +27,28 @@ enum model_buffer {
     BUFFER_COUNT
 };
 
-// One op of the forward pass. Each op reads only some of the fields.
 struct forward;
+
+// One op of the forward pass. Each function reads only some of the fields.
 struct forward_op {
     enum status (*run)(struct forward *, const struct forward_op *); // NULL ends a list
     enum model_buffer in, out;
-    // enum layer_weight in the list of a layer, else enum model_weight; bias 0: none
-    uint32_t weight, bias;
-    enum model_buffer add; // norms: buffer added to `in` first
+    uint32_t weight, bias; // enum layer_weight in the list of a layer, else enum model_weight; bias
+                           // 0: none
+    enum model_buffer add; // norms: buffer that is first added to `in`
 };
 
-enum { LAYER_OPS_MAX = 20 }; // ops of a layer, with the end of the list
+enum { LAYER_OPS_MAX = 20 }; // most ops of a layer, the end of the list included
 
+// The lists of one model.
 struct forward_lists {
-    const struct forward_op *first;
+    const struct forward_op *first;                           // before the layers
     struct forward_op layer[CONFIG_KINDS_MAX][LAYER_OPS_MAX]; // by kind of layer
-    const struct forward_op *last;
-    const struct forward_op *last_in_place; // generators, if the rows need no gather
+    const struct forward_op *last;                            // after the layers
+    const struct forward_op *last_in_place; // generators: replaces `last` if rows need no gather
 };
 
-// The ops before and after the layers.
+// The lists before and after the layers, equal for all decoders or all encoders.
 struct forward_ends {
     const struct forward_op *first;
     const struct forward_op *last[MODEL_RERANKER + 1]; // by enum model_kind
@@ -54,5 +56,5 @@ struct forward_ends {
 };
 extern const struct forward_ends decoder_ends, encoder_ends;
 
-// Makes the lists of a model.
+// Fills the lists of a model. The process ends with a message if a layer has too many ops.
 void forward_lists_make(struct forward_lists *out, const struct model_config *config);
