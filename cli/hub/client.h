@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to a hub by libcurl: address, token, answers, and errors as sentences. One thread uses a
-// client. The token, and a user with a password in HF_ENDPOINT, are sent to the hub's own address
-// only and are never part of a message.
+// Requests to a hub with libcurl: address, token, answers, and errors as sentences. A client is
+// used by one thread. The token, and a user with a password in HF_ENDPOINT, are sent to the hub's
+// own address only and are never part of a message.
 #pragma once
 
 #include "base/arena.h"
@@ -14,19 +14,19 @@
 #include <stdint.h>
 
 struct hub_client {
-    const char *endpoint;     // HF_ENDPOINT without userinfo and a slash at its end
-    const char *origin;       // scheme, host and port of it
+    const char *endpoint;     // HF_ENDPOINT without userinfo and without a slash at its end
+    const char *origin;       // scheme, host and port of the endpoint
     char *token;              // header line with the token, or NULL; wiped by hub_client_close
     char *login;              // USER:PASSWORD of HF_ENDPOINT, or NULL; wiped by hub_client_close
     const char *certificates; // file with the CA certificates; NULL: libcurl's default
-    struct arena *arena;      // the caller's
+    struct arena *arena;      // memory of texts and results, owned by the caller
 };
 
 enum { HUB_URL_MAX = 8192 };
 
 // Fields of the head of an answer that weft uses.
 struct hub_answer {
-    long code;                       // status of HTTP; 0: no answer
+    long code;                       // HTTP status; 0: no answer
     char location[HUB_URL_MAX];      // target of a redirect
     char next[HUB_URL_MAX];          // next page of a listing
     char error_code[64];             // X-Error-Code
@@ -40,7 +40,7 @@ struct hub_answer {
 bool hub_is_offline(void);
 
 // Fills the client from the environment and the token file. INVALID if HF_ENDPOINT or the token is
-// malformed; close it also then.
+// malformed; the caller closes the client also then.
 enum status hub_client_open(struct hub_client *client, struct arena *arena,
                             struct error *err) MUST_USE;
 void hub_client_close(struct hub_client *client);

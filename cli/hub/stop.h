@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends downloads when the process is about to end. Any thread.
+// Stops downloads when the process is about to end. Any thread.
 #pragma once
 
 #include "base/status.h"
@@ -7,11 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Lets all downloads of the process, also later ones, end soon with UNWANTED. What arrived stays
-// on the disk, and the next download of the model continues there.
+// Stops all downloads of the process, also later ones: they return UNWANTED soon. Bytes that have
+// arrived stay on the disk, and the next download of the model continues after them.
 void hub_stop(void);
+// Returns true after hub_stop.
 bool hub_is_stopped(void);
-// Sleeps; returns false, at the latest 100 ms after hub_stop, if downloads have to end.
+// Sleeps this number of milliseconds and returns true. After hub_stop returns false within 100 ms.
 bool hub_sleep(uint32_t ms) MUST_USE;
 // Fills err for a download that ends because of hub_stop; returns UNWANTED.
 enum status hub_stopped(const char *repo, struct error *err);

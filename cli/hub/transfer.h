@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Downloads contents into the cache: several connections, in segments, resumed after an
-// interruption, checked by their digests. A blob appears under its name only when it is complete
-// and right. The calling thread runs all connections.
+// interruption, checked by their digests. A blob gets its name only when it is complete and its
+// digest is right. The calling thread runs all connections.
 #pragma once
 
 #include "cli/hub/client.h"
