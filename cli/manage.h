@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and unloads models while a server runs: a thread that does one job after the other. Other
+// Loads and unloads models while a server runs, on a thread that handles one job at a time. Other
 // models are served meanwhile.
 #pragma once
 
@@ -18,11 +18,12 @@ struct manager_args {
 // Starts the thread. All arguments are borrowed until manager_close.
 enum status manager_open(struct manager **out, const struct manager_args *args,
                          struct error *err) MUST_USE;
-// Lets downloads end and refuses the jobs that wait; a model that is being loaded goes on. Call it
-// before the server drains, which waits for the answers of jobs.
+// Stops downloads and refuses the jobs that wait; the loading of a model continues. Call it before
+// the server drains, which waits for the answers of jobs.
 void manager_stop(struct manager *manager);
 // Ends the thread once its job has ended, at the latest at the deadline (CLOCK_MONOTONIC). Returns
-// false if it still works: then nothing that it uses may be freed. Call it after manager_stop.
+// false if the thread still runs: then nothing that it uses may be freed. Call it after
+// manager_stop.
 bool manager_close(struct manager *manager, uint64_t deadline);
 
 // For server_options: queues a job, or answers it as refused if too many jobs wait or the server

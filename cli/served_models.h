@@ -29,7 +29,7 @@ struct served_models {
     struct port **ports;   // [slot * http_threads + thread] from served_models_begin to _serve
     bool stuck;            // true if an h2o thread did not move on: no list is freed any more
     bool changes;          // true if models may be loaded later: slots are kept for them
-    _Atomic bool stopping; // true: waiting for requests ends
+    _Atomic bool stopping; // true if served_models_close must no longer wait for requests
 };
 
 // Adds a loaded model and assigns slots to its engines; it is not served yet. TOO_LARGE if there

@@ -11,7 +11,7 @@ struct manage_job {
     bool unload;  // true: unload a model; false: load one
     json_t *body; // the request, owned by the job
     // results, set by the owner before server_manage_done
-    struct json_buffer reply; // body of a good answer
+    struct json_buffer reply; // body of the answer if the job succeeded
     enum http_error error;    // error code of a failure
     struct text message;      // text of a failure, in `reply`; at == NULL: the job succeeded
     // private

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model by its declarations alone, without tokenizer and weights: what it is, and whether weft
-// serves it. Loading thread only.
+// The outline of a model, read from its declarations alone, without tokenizer and weights:
+// architecture, format, and whether weft serves it. Loading thread only.
 #pragma once
 
 #include "base/status.h"
@@ -13,7 +13,8 @@ struct model_outline {
     uint32_t vocab;        // size of the vocabulary; 0: the model is not served
 };
 
-// Reads config.json and judges it before anything else of the model is read. Returns OK if nothing
-// in it prevents serving, else the reason; *out is filled as far as the file could be read.
+// Reads and checks config.json, or the header of a GGUF file, and nothing else of the model.
+// Returns OK if nothing there prevents serving, else the reason; fills *out as far as it could be
+// read.
 enum status model_outline_read(struct model_outline *out, const char *folder,
                                struct error *err) MUST_USE;

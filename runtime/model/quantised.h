@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signs by which a folder declares that its checkpoint is quantised: keys of config.json and
-// files next to it. Loading thread only.
+// The declarations by which a model folder states that its checkpoint is quantised: keys of
+// config.json and files next to it. Loading thread only.
 #pragma once
 
 #include "base/status.h"
@@ -13,7 +13,7 @@ struct quantised {
     const char *where; // key or file that declares it; NULL: the checkpoint is not quantised
 };
 
-// Reads quantization_config of config.json, also of the part about text of a multimodal model.
+// Reads quantization_config of config.json, also in the text part of a multimodal model.
 struct quantised quantised_by_config(const json_t *config);
 
 // Reads the files in which some tools declare it without a key in config.json:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of the keys of config.json, and of GGUF files, that change what a model computes: for
-// each key the values that change nothing, and its meaning. A key of the table with
-// any other value is refused unless the architecture reads it, because it would be ignored
-// otherwise and the model would answer wrongly. A new key is a new row. Loading thread only.
+// each key the values that change nothing, and its meaning. If a key of the table has another value
+// and the architecture does not read it, the model is refused, because it would answer wrongly. A
+// new key is a new row. Loading thread only.
 #pragma once
 
 #include "base/status.h"
