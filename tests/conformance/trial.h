@@ -39,7 +39,8 @@ struct trial_weight {
 // name or path. They return false if it is not available (and print a line), or if trial_only_level
 // names another ISA level.
 extern const char *trial_only_level; // name of the only ISA level to test; NULL: all
-// Most shapes of the costly ops; few ranks, and on a plugin only bfloat16 activations. 0: all.
+// Largest number of shapes with which costly ops are tested; 0: all. If it is not 0, fewer numbers
+// of ranks, and on a plugin only bfloat16 activations, are tested.
 extern uint32_t trial_few;
 static inline uint64_t trial_cases(uint64_t n)
 {

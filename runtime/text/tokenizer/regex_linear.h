@@ -69,10 +69,10 @@ void linear_destroy(struct linear *linear); // NULL is allowed
 struct linear_state;
 
 struct regex_scratch {
-    struct arena *arena; // holds all of it
+    struct arena *arena; // memory of the other members
     pcre2_match_data *data;
-    struct linear_state *states; // list, one for each program that ran
-    uint64_t steps;              // instructions that programs have run
+    struct linear_state *states; // list with one state for each program that has run
+    uint64_t steps;              // number of instructions that programs have run
 };
 
 // Finds the first match at or after `from`, as regex_find does. from == 0 begins a new text.
