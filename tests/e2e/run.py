@@ -35,7 +35,8 @@ HERE = pathlib.Path(__file__).parent
 CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers", "hypothesis", "schemathesis",
            "openapi_spec_validator", "yaml")
 WORKERS = 3  # on two processors: many tests wait
-LONGEST = ("test_ranks", "test_simt", "test_panels")  # begun first: a long file that begins last runs alone
+# Begun first, in this order: a long file that begins last runs alone.
+LONGEST = ("test_simt", "test_ranks", "test_hub", "test_flood", "test_edges", "test_openapi", "test_copies", "test_panels")
 # Files and functions: each kind of call of each client at least once.
 OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
          "test_agents", "test_retries", "test_parse_whole", "test_parse_streamed", "test_anthropic_structured"}
@@ -147,7 +148,8 @@ def run_shared(tests, counts, took, part_of):
     """Runs parts of the tests in WORKERS processes; tests of equal part_of(name) run in one process."""
     fork = multiprocessing.get_context("fork")
     parts = [list(group) for _, group in itertools.groupby(tests, key=lambda test: part_of(test[0]))]
-    parts.sort(key=lambda part: file_of(part[0][0]) not in LONGEST)
+    rank = {file: at for at, file in enumerate(LONGEST)}
+    parts.sort(key=lambda part: rank.get(file_of(part[0][0]), len(LONGEST)))
     harness.tiny()  # may have to be made, once
     next_part, workers = fork.Value("i", 0), []
     for _ in range(WORKERS):

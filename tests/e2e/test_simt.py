@@ -181,6 +181,7 @@ def test_simt_bans():
     assert all(word not in text.split() for text in texts(bad_words=[word, " " + word]))
 
 
+@full_only
 def test_simt_bfloat16_as_far_as_gaps_are_clear():
     simt, cpu = on("simt"), on("cpu")
     compared = 0
@@ -196,7 +197,7 @@ def test_simt_bfloat16_as_far_as_gaps_are_clear():
     assert compared >= 50, compared
 
 
-@longer
+@full_only  # test_simt_blas has the choices of products
 def test_simt_fast_products():
     """--no-exact: products by (the stand-in of) cuBLASLt. Its algorithms are kept in a file; a
     second start reads it and gives the same text, and a broken file does no harm."""
@@ -229,7 +230,7 @@ def test_simt_demo_chat_as_cpu():
         assert one.json["usage"]["completion_tokens"] == two.json["usage"]["completion_tokens"]
 
 
-@longer
+@full_only
 def test_simt_seeds_draw_as_cpu():
     """Philox, top-k and top-p on the device: the cpu's draws, and the same ones twice."""
     drawn = {}
@@ -307,7 +308,7 @@ def cached(out):
     return (out.json["usage"].get("prompt_tokens_details") or {}).get("cached_tokens", 0)
 
 
-@longer
+@full_only  # test_ranks.py has cached prompts on emulated GPUs, too
 def test_simt_prefix_hits():
     """From blocks of prefill and of decode steps: the text is that of a cold start."""
     server, cold = on("simt"), on("cpu")
