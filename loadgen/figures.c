@@ -53,9 +53,10 @@ static void reply_add(struct bench_figures *f, struct bench_sets *sets,
 static double busiest_second(const struct bench_run *run)
 {
     uint64_t most = 0, sum = 0;
-    for (uint32_t i = 0; i < run->bin_count; i++) {
+    uint32_t from = bench_run_bins_from(run);
+    for (uint32_t i = from; i < run->bin_count; i++) {
         sum += run->bins[i];
-        sum -= i >= BENCH_BINS_PER_S ? run->bins[i - BENCH_BINS_PER_S] : 0;
+        sum -= i >= from + BENCH_BINS_PER_S ? run->bins[i - BENCH_BINS_PER_S] : 0;
         most = sum > most ? sum : most;
     }
     return (double)most;

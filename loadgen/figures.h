@@ -9,7 +9,8 @@
 
 enum { BENCH_STATUS_CODES = 1000 };
 
-// Counts and samples of the requests after the ramp. itl and max_output_per_s include the ramp.
+// Counts and samples of the requests after the ramp; itl and max_output_per_s are of the events
+// after it.
 struct bench_figures {
     double seconds; // measured time
     uint64_t sent, outcomes[BENCH_OUTCOME_COUNT];

@@ -84,9 +84,10 @@ struct bench_options {
     double ramp_s; // time at the start in which the load rises; its requests are not measured
     double rate;   // open loop: arrivals per second; 0: closed loop, or a trace
     enum bench_arrival_process process;
-    double burstiness;      // gamma: shape of the distribution of the times between arrivals
-    const char *trace_path; // open loop: recorded arrivals, or NULL
-    double rate_scale;      // factor by which the trace runs faster
+    double burstiness;        // gamma: shape of the distribution of the times between arrivals
+    const char *trace_path;   // open loop: recorded arrivals, or NULL
+    const char *dataset_path; // file of prompts, or NULL
+    double rate_scale;        // factor by which the trace runs faster
     uint32_t input_max, output_max;    // limits that the lengths of a trace are cut to; 0: none
     struct bench_length input, output; // tokens of prompts and answers
     uint32_t prefix_tokens; // number of equal words at the start of all generated prompts

@@ -24,6 +24,7 @@ void bench_reply_start(struct bench_reply *r)
     *r = (struct bench_reply){.api = r->api,
                               .streamed = r->streamed,
                               .gaps = r->gaps,
+                              .gaps_from = r->gaps_from,
                               .sse = r->sse,
                               .body = body,
                               .hash = HASH_START};
@@ -54,7 +55,7 @@ static void event_count(struct bench_reply *r, bool reasoning)
 {
     if (r->events++ == 0)
         r->first_at = r->now;
-    else
+    else if (r->now >= r->gaps_from)
         bench_histogram_add(r->gaps, r->now - r->last_at);
     r->reasoning_events += reasoning;
     r->last_at = r->now;

@@ -24,9 +24,11 @@ struct bench_reply {
     bool failed;    // true if an event was an error
     bool malformed; // true if an event or the body was not JSON of this API
     struct bench_histogram *gaps; // histogram of the times between events with output; not owned
+    double gaps_from;             // time of the clock before which events add nothing to gaps
 };
 
-// Prepares for the next reply: resets all fields but api, streamed and gaps, and keeps the memory.
+// Prepares for the next reply: resets all fields but api, streamed, gaps and gaps_from, and keeps
+// the memory.
 void bench_reply_start(struct bench_reply *r);
 // Reads bytes that arrived at `now`. Returns false if an event exceeds SSE_EVENT_BYTES_MAX or a
 // stored body 256 MiB.

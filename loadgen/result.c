@@ -26,6 +26,8 @@ void bench_options_json(struct json_buffer *out, const struct bench_options *o)
         json_put_format(out, ",\"duration_limit\":%g", o->seconds_max);
     if (o->trace_path)
         json_put_member(out, ",\"trace\":", text_of(o->trace_path));
+    if (o->dataset_path)
+        json_put_member(out, ",\"dataset\":", text_of(o->dataset_path));
     if (o->rate > 0)
         json_put_format(out, ",\"request_rate\":%g,\"arrival\":\"%s\",\"burstiness\":%g", o->rate,
                         processes[o->process], o->burstiness);

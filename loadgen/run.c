@@ -121,6 +121,7 @@ static void slot_prepare(struct bench_runner *r, struct bench_slot *s, uint32_t 
     s->prompt = o->prompts > 0 ? (uint32_t)prompt : 0;
     s->record.inputs = bench_api_generates(s->reply.api) ? 1 : o->inputs;
     s->reply.gaps = r->run->gaps[target];
+    s->reply.gaps_from = r->started + r->run->measured_from;
 }
 
 static void slot_send(struct bench_runner *r, struct bench_slot *s)

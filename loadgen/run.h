@@ -8,6 +8,8 @@
 #include "loadgen/content.h"
 #include "loadgen/samples.h"
 
+#include <math.h>
+
 // How a request ended. The texts are names in results.
 #define BENCH_OUTCOME_LIST(X)                                                                      \
     X(OK, "ok")                    /* status 200 and a complete reply */                           \
@@ -51,8 +53,8 @@ enum { BENCH_BINS_PER_S = 10 };
 struct bench_run {
     struct bench_record *records; // [count] in the order of their ends
     uint64_t count, allocated;
-    struct bench_histogram *gaps[BENCH_TARGETS_MAX]; // times between events, ramp included; or NULL
-    uint32_t *bins; // [bin_count] number of events with output in each tenth of a second
+    struct bench_histogram *gaps[BENCH_TARGETS_MAX]; // times between events after the ramp; or NULL
+    uint32_t *bins; // [bin_count] events with output in each tenth of a second, ramp included
     uint32_t bin_count;
     double seconds;         // from the start to the end of the last request
     double measured_from;   // end of the ramp; records that are due earlier are not measured
@@ -67,6 +69,12 @@ struct bench_run {
 };
 
 void bench_run_free(struct bench_run *run);
+
+// Returns the index of the first bin that begins after the ramp.
+static inline uint32_t bench_run_bins_from(const struct bench_run *run)
+{
+    return (uint32_t)ceil(run->measured_from * BENCH_BINS_PER_S);
+}
 
 struct bench_run_args {
     const struct bench_options *options;

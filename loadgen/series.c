@@ -227,12 +227,13 @@ static void run_append(struct bench_run *out, const struct bench_run *run, doubl
         record.last += record.events > 0 ? shift : 0;
         out->records[out->count++] = record;
     }
-    uint32_t first = (uint32_t)(at * BENCH_BINS_PER_S), last = first + run->bin_count;
+    uint32_t first = (uint32_t)(at * BENCH_BINS_PER_S), from = bench_run_bins_from(run);
+    uint32_t last = first + (run->bin_count > from ? run->bin_count - from : 0);
     out->bins = heap_grow(out->bins, (last + 1) * sizeof *out->bins);
     for (uint32_t i = out->bin_count; i < last; i++)
         out->bins[i] = 0;
-    for (uint32_t i = 0; i < run->bin_count; i++)
-        out->bins[first + i] += run->bins[i];
+    for (uint32_t i = from; i < run->bin_count; i++)
+        out->bins[first + i - from] += run->bins[i];
     out->bin_count = last > out->bin_count ? last : out->bin_count;
     for (uint32_t i = 0; i < BENCH_TARGETS_MAX; i++) {
         if (run->gaps[i] && !out->gaps[i])

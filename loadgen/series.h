@@ -49,7 +49,7 @@ enum status bench_series_run(struct bench_series *out, const struct bench_plan *
 void bench_series_free(struct bench_series *series);
 
 // Joins the runs of one side into one run, as if each began when the one before ended: copies the
-// records that are measured; adds up all histograms and bins. The caller frees it.
+// records and bins after the ramps; adds up all histograms. The caller frees it.
 void bench_series_join(struct bench_run *out, const struct bench_series *series, uint32_t side);
 // Writes the result of the series as one JSON object.
 void bench_series_json(struct json_buffer *out, const struct bench_series *series);

@@ -53,7 +53,13 @@ static void test_figures(void **state)
     records[3].outcome = BENCH_OUTCOME_REFUSED;
     records[3].status = 503;
     records[4].has_usage = false;
-    struct bench_run run = {.records = records, .count = 5, .seconds = 9, .measured_from = 1};
+    uint32_t bins[30] = {[9] = 100, [10] = 2, [19] = 3, [20] = 4}; // the first belongs to the ramp
+    struct bench_run run = {.records = records,
+                            .count = 5,
+                            .bins = bins,
+                            .bin_count = 30,
+                            .seconds = 9,
+                            .measured_from = 1};
     struct bench_figures *f = malloc(sizeof *f);
     bench_figures_compute(f, &run, &o, -1);
     assert_true(fabs(f->seconds - 8) < 1e-9);
@@ -68,6 +74,7 @@ static void test_figures(void **state)
     assert_true(fabs(bench_figure(f, "max_ttft_ms") - 300) < 1e-6);
     assert_true(fabs(bench_figure(f, "median_tpot_ms") - 50) < 1e-6);
     assert_true(fabs(bench_figure(f, "mean_e2el_ms") - 750) < 1e-6);
+    assert_true(fabs(f->max_output_per_s - 7) < 1e-9);
     assert_true(isnan(bench_figure(f, "mean_late_ms")) && isnan(bench_figure(f, "no_such")));
     o.rate = 1; // an open loop reports how late requests were sent
     bench_figures_compute(f, &run, &o, -1);
@@ -199,7 +206,17 @@ static void test_joined(void **state)
     point_add(&s, 0, 1, false);
     point_add(&s, 0, 1, true);
     s.points[1].run.measured_from = 2; // two of its records belong to the ramp
+    for (int i = 0; i < 2; i++) {
+        s.points[i].run.bins = calloc(25, sizeof(uint32_t));
+        s.points[i].run.bin_count = 25;
+        s.points[i].run.bins[1] = 7; // in the ramp of the second run
+        s.points[i].run.bins[24] = 5;
+    }
     bench_series_join(&joined, &s, 0);
+    assert_int_equal(joined.bins[1], 7);
+    assert_int_equal(joined.bins[24], 5);
+    assert_int_equal(joined.bins[41], 0);
+    assert_int_equal(joined.bins[44], 5);
     assert_int_equal(joined.count, 6);
     assert_true(fabs(joined.seconds - 6) < 1e-9 && joined.client.limited);
     bench_figures_compute(f, &joined, &closed, -1);

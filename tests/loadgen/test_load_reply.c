@@ -77,11 +77,13 @@ static void test_sse_limit(void **state)
 }
 
 static struct bench_histogram gaps;
+static double gaps_from;
 
 // Reads a stream or a body in one piece; events of a stream arrive 10 ms apart.
 static struct bench_reply reply_of(enum bench_api api, bool streamed, const char *text)
 {
-    struct bench_reply r = {.api = api, .streamed = streamed, .gaps = &gaps};
+    struct bench_reply r = {
+        .api = api, .streamed = streamed, .gaps = &gaps, .gaps_from = gaps_from};
     double now = 1;
     gaps = (struct bench_histogram){0};
     bench_reply_start(&r);
@@ -120,6 +122,13 @@ static void test_streams(void **state)
     assert_int_equal(r.reasoning_tokens, 3);
     assert_int_equal(gaps.count, 2);
     assert_true(r.first_at > 1.009 && r.first_at < 1.011); // the event of the role has no output
+    static const char *const event = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
+    char four[256];
+    snprintf(four, sizeof four, "%s%s%s%s", event, event, event, event);
+    gaps_from = 1.015; // the second event belongs to the ramp
+    r = reply_of(BENCH_COMPLETIONS, true, four);
+    assert_true(r.events == 4 && gaps.count == 2);
+    gaps_from = 0;
     r = reply_of(BENCH_COMPLETIONS, true,
                  "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"choices\":[{\"text\":\"\"}]}"
                  "\n\ndata: [DONE]\n\n");
