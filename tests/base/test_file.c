@@ -95,15 +95,18 @@ static void test_missing_folders(void **state)
 {
     (void)state;
     static const char *const paths[] = {"Qwen/Qwen3-0.6B", "none",  "a/b/c", "./none",
-                                        "/none/here",      "none/", "/none", "with space/name"};
+                                        "/none/here",      "none/", "/none", "with space/name",
+                                        "https://host"};
+    static const char hint[] = ", or a name of the Hugging Face hub, which has the form ORG/NAME "
+                               "(openai-community/gpt2)"; // follows names without a slash, and URLs
     struct error err;
     mkdir("folder", 0700);
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         char sentence[PATH_BYTES];
         snprintf(sentence, sizeof sentence,
                  "there is no folder %s (No such file or directory): give the path of a model "
-                 "folder",
-                 paths[i]);
+                 "folder%s",
+                 paths[i], i == 1 || i == 8 ? hint : "");
         refused(folder_check(paths[i], &err), STATUS_NOT_FOUND, &err, sentence);
     }
     refused(folder_check("owner/none.gguf", &err), STATUS_NOT_FOUND, &err,
