@@ -20,9 +20,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import gpu_words  # noqa: E402
 
-# Uses exp() of a library: of the host's C library in the emulator, of the toolkit's device code in nvcc's PTX.
-APPROXIMATE = ("activate",)
-KINDS, CASES = 45, 1687  # ops with types of the complete run, and its cases
+# They use exp() and tanh() of a library: of the host's C library in the emulator, of the toolkit's device code in
+# nvcc's PTX. The 16-bit outputs of swiglu, whose gate may be the tanh form of GELU, round the difference away.
+APPROXIMATE = ("activate in float32", "activate in float16", "swiglu in float32")
+KINDS, CASES = 45, 1711  # ops with types of the complete run, and its cases
 SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the fast ops; make soak runs the others
 
 
@@ -76,7 +77,7 @@ def main():
     print(first, second, sep="\n")
     other = differing(emulated, interpreted)
     print(f"{len(emulated) - len(other)} of {len(emulated)} ops and types give equal bits; others: {other}")
-    if any(text.split(" in ")[0] not in APPROXIMATE for text in other):
+    if any(text not in APPROXIMATE for text in other):
         sys.exit("other bits than the emulator: " + ", ".join(other))
     if not op:
         if len(emulated) != KINDS or any(f" {CASES} cases" not in line for line in (first, second)):
