@@ -5,7 +5,8 @@
 // float16 weights: like float32 if the device computes in float32. Greedy tokens: equal up to the
 // first position at which the reference's two best logits are closer than the tolerance.
 // Each model runs batched (as many inputs per step as fit), then greedy from those rows. Arguments
-// are the names of the models to run, without .json.
+// are the names of the models to run, without .json. WEFT_TEST_ONLY is a pattern (*, ?) for the
+// names of the tests.
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/golden.h"
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -260,6 +262,8 @@ int main(int argc, char **argv)
     asked = argv + (argc > 0);
     if (!rig_device_usable())
         return 77;
+    if (getenv("WEFT_TEST_ONLY"))
+        cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_float32_is_exact),
         cmocka_unit_test(test_bfloat16_is_as_good),
