@@ -32,10 +32,16 @@ tsan() {
 stage "rings, ports, pool and server under TSan" tsan
 stage "one end-to-end run under TSan" env WEFT_BIN="$PWD/build/tsan/bin/weft" \
     WEFT_E2E_VENV="$PWD/build/release/e2e-venv" tests/e2e/run.sh test_openai
+plugin='cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null &&
+    ninja -C build/cuda -j 2 weft_cuda'
+# Compiles for later stages while the end-to-end tests wait for servers and time-outs. Those stages do what
+# is left and print the errors.
+nice -n 19 bash -c "$plugin; tools/fuzz.sh build" >build/stages/ahead.log 2>&1 &
+ahead=$!
 stage "end-to-end tests, full level" tests/e2e/run.sh --full
 stage "the web page in a browser" tests/e2e/run.sh --browser
-stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
-    -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
+wait "$ahead"
+stage "CUDA plugin, one architecture" bash -c "$plugin"
 stage "the plugin's host files for aarch64" tools/aarch64.sh
 stage "serve with the plugin, without driver or cuBLASLt" env \
     WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzzers of tests/fuzz, one per core at a time. `replay` runs each on its committed corpus;
-# `run SECONDS [--part I/N]` fuzzes each of them, or each of a part, for that time. Logs and failing
-# inputs are in build/fuzz.
+# Runs the fuzzers of tests/fuzz, one per core at a time. `build` only builds them; `replay` runs each on
+# its committed corpus; `run SECONDS [--part I/N]` fuzzes each of them, or each of a part, for that time.
+# Logs and failing inputs are in build/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-replay}
@@ -11,6 +11,7 @@ part=${4:-1/1}
 compiler=$(command -v clang || command -v clang-14)
 cmake --preset fuzz -DCMAKE_C_COMPILER="$compiler" >/dev/null
 cmake --build --preset fuzz
+[ "$mode" != build ] || exit 0
 
 replay() { # name, corpus
     local files
