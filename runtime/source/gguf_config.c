@@ -56,7 +56,7 @@ struct document {
     struct error *err;
     enum status status; // the first failure; later calls do nothing
     uint32_t pooling;
-    uint32_t heads, hidden, head_dim, layers;
+    uint32_t heads, hidden, head_dim, layers, positions;
 };
 
 // Writes the full key: "llama.block_count" for "block_count".
@@ -361,6 +361,7 @@ static void keys_check(struct document *w)
         .reads = w->family->reads,
         .head_dim = w->head_dim,
         .hidden = w->hidden,
+        .positions = w->positions,
     };
     size_t family = strlen(w->family->name);
     for (uint32_t i = 0; i < w->file->value_count && w->status == STATUS_OK; i++) {
@@ -404,8 +405,8 @@ static void causal_check(struct document *w)
 static void put_decoder(struct document *w)
 {
     causal_check(w);
-    uint32_t length = count_get(w, "context_length", 1, 1 << 24, NAN);
-    put_count(w, "max_position_embeddings", length);
+    w->positions = count_get(w, "context_length", 1, 1 << 24, NAN);
+    put_count(w, "max_position_embeddings", w->positions);
     put_double(w, "rms_norm_eps", number_get(w, "attention.layer_norm_rms_epsilon", 0, 1, NAN));
     put_count(w, "head_dim", w->head_dim);
     put_rope(w);
@@ -415,7 +416,7 @@ static void put_decoder(struct document *w)
                               "take a dense model",
                               w->file->name, w->family->name);
     uint32_t window = count_get(w, "attention.sliding_window", 0, 1 << 24, 0);
-    if (window > 0 && window < length && w->status == STATUS_OK)
+    if (window > 0 && window < w->positions && w->status == STATUS_OK)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.attention.sliding_window: which layers have the "
                               "window is not in the file, take the model's Hugging Face folder",
@@ -430,12 +431,12 @@ static void put_encoder(struct document *w)
 {
     const struct gguf_tensor *positions = gguf_tensor_find(w->file, "position_embd.weight");
     const struct gguf_tensor *kinds = gguf_tensor_find(w->file, "token_types.weight");
-    uint32_t length = count_get(w, "context_length", 1, 1 << 24, NAN);
+    w->positions = count_get(w, "context_length", 1, 1 << 24, NAN);
     put_double(w, "layer_norm_eps", number_get(w, "attention.layer_norm_epsilon", 0, 1, NAN));
     if (w->status == STATUS_OK && positions && positions->dims == 2 &&
         positions->shape[1] < 1 << 24)
-        length = (uint32_t)positions->shape[1];
-    put_count(w, "max_position_embeddings", length);
+        w->positions = (uint32_t)positions->shape[1];
+    put_count(w, "max_position_embeddings", w->positions);
     put_count(w, "type_vocab_size",
               kinds && kinds->dims == 2 && kinds->shape[1] <= 1024 ? (uint32_t)kinds->shape[1]
               : kinds && kinds->dims == 1                          ? 1

@@ -244,6 +244,9 @@ static const struct hostile {
     {"a part of heads is turned", ADD_COUNT, "llama.rope.dimension_count", 8, NULL, 0, NULL,
      ": the key llama.rope.dimension_count is 8 and heads have 16 columns: rotating some of them "
      "is not served, take another model"},
+    {"attention in chunks", ADD_COUNT, "llama.attention.chunk_size", 16, NULL, 0, NULL,
+     ": the key llama.attention.chunk_size is 16.0: attention in chunks is not served with llama, "
+     "take another model"},
     {"a window", ADD_COUNT, "llama.attention.sliding_window", 16, NULL, 0, NULL,
      ": the key llama.attention.sliding_window: which layers have the window is not in the file, "
      "take the model's Hugging Face folder"},
