@@ -55,6 +55,21 @@ static enum status factors_read(double *out, const char *name, uint32_t count,
     return STATUS_OK;
 }
 
+// Refuses factors of longrope with another type: early files of Phi-3 call longrope "yarn".
+static enum status factors_check(const struct rope_config *rope, const json_t *scaling,
+                                 struct error *err)
+{
+    static const char *const names[] = {"short_factor", "long_factor"};
+    for (int i = 0; i < 2 && rope->kind != ROPE_LONG; i++)
+        if (json_is_array(json_object_get(scaling, names[i])))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "config.json: %s belongs to the rope type longrope, and the type is "
+                             "another; set it to longrope if the model was trained with these "
+                             "factors",
+                             names[i]);
+    return STATUS_OK;
+}
+
 // Reads the numbers of all kinds; those that a kind does not use keep their defaults.
 static enum status numbers_read(struct rope_config *rope, const json_t *scaling, double positions,
                                 struct error *err)
@@ -150,6 +165,8 @@ static enum status rope_read(struct rope_config *rope, const struct model_config
     enum status status = scaling_find(&scaling, config, json, windowed, err);
     if (status == STATUS_OK)
         status = kind_read(rope, scaling, err);
+    if (status == STATUS_OK)
+        status = factors_check(rope, scaling, err);
     struct config_number theta = {"rope_theta", 1.0001, 1e12, 10000};
     if (status == STATUS_OK)
         status = config_number(&theta.fallback, json, &theta, err);

@@ -231,6 +231,22 @@ static void test_rotary_positions_by_kind_of_layer(void **state)
             "rope_parameters.llama_4_scaling_beta is 0.1");
 }
 
+// Early files of Phi-3 call longrope "yarn".
+static void test_factors_belong_to_longrope(void **state)
+{
+    (void)state;
+    refused("Phi3ForCausalLM", "{\"rope_scaling\":{\"type\":\"yarn\",\"short_factor\":[1,2]}}",
+            "config.json: short_factor belongs to the rope type longrope, and the type is another; "
+            "set it to longrope if the model was trained with these factors");
+    refused("LlamaForCausalLM",
+            "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"long_factor\":[1,2]}}",
+            "config.json: long_factor belongs to the rope type longrope");
+    refused("Phi3ForCausalLM", "{\"rope_parameters\":{\"long_factor\":[1,2]}}",
+            "config.json: long_factor belongs to the rope type longrope");
+    accepted("Phi3ForCausalLM",
+             "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"short_factor\":null}}");
+}
+
 static void test_kinds_of_layers_are_judged_without_a_window(void **state)
 {
     (void)state;
@@ -276,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_every_row_is_judged),
         cmocka_unit_test(test_rows_are_found_for_gguf),
         cmocka_unit_test(test_rotary_positions_by_kind_of_layer),
+        cmocka_unit_test(test_factors_belong_to_longrope),
         cmocka_unit_test(test_kinds_of_layers_are_judged_without_a_window),
         cmocka_unit_test(test_the_architecture_is_judged_first),
     };
