@@ -12,9 +12,10 @@ import gguf
 import numpy as np
 
 BLOCKS = 3
-TYPES = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K".split()
+TYPES = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K Q2_K Q3_K IQ4_NL IQ4_XS MXFP4".split()
 HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2],
-          "Q5_K": [0, 2], "Q6_K": [208]}
+          "Q5_K": [0, 2], "Q6_K": [208], "Q2_K": [80, 82], "Q3_K": [108], "IQ4_NL": [0], "IQ4_XS": [0],
+          "MXFP4": []}
 
 
 def model(path, family, kind, random):
@@ -43,7 +44,7 @@ def model(path, family, kind, random):
     if kind == "llama":
         out.add_token_scores([-float(i) for i in range(vocab)])
     if bert:
-        out.add_cls_token_id(30)
+        out.add_uint32("tokenizer.ggml.cls_token_id", 30)  # without a method of its own in newer versions
         out.add_sep_token_id(31)
     out.add_bos_token_id(30)
     out.add_eos_token_id(31)
@@ -81,22 +82,26 @@ def main():
     random = np.random.default_rng(20261123)
     out = {}
     for name in TYPES:
+        if name == "Q2_K":  # the types after it leave the bytes of the files below unchanged
+            files, random = random, np.random.default_rng(20261129)
         kind = gguf.GGMLQuantizationType[name]
         elements, size = gguf.GGML_QUANT_SIZES[kind]
         blocks = random.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
         for at in HALVES[name]:  # scales are finite, as in models
             halves = random.normal(0, 0.02, BLOCKS).astype(np.float16)
             blocks[:, at:at + 2] = halves.view(np.uint8).reshape(BLOCKS, 2)
+        if name == "MXFP4":  # exponents, the first two of denormal scales
+            blocks[:, 0] = [0, 1, 122]
         values = gguf.quants.dequantize(blocks.reshape(-1), kind).astype(np.float32)
         assert values.size == BLOCKS * elements and np.isfinite(values).all()
-        out[name] = {"type": int(kind), "blocks": blocks.tobytes().hex(),
+        out[name] = {"type": int(kind), "halves": HALVES[name], "blocks": blocks.tobytes().hex(),
                      "values": values.tobytes().hex()}
     with open("tests/runtime/gguf_vectors.json", "w", encoding="utf-8") as file:
         json.dump(out, file, indent=1)
         file.write("\n")
     for name, family, kind in (("llama", "llama", "gpt2"), ("scores", "llama", "llama"),
                                ("bert", "bert", "bert")):
-        model(f"tests/fuzz/corpus/gguf/{name}", family, kind, random)
+        model(f"tests/fuzz/corpus/gguf/{name}", family, kind, files)
 
 
 if __name__ == "__main__":

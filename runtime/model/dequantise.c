@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 
+#include <math.h>
 #include <string.h>
 
 static float half_at(const uint8_t *at)
@@ -114,15 +115,81 @@ static void q6_k(float *out, const uint8_t *b)
     }
 }
 
+// Returns the low two bits of element i of 256.
+static int two_bits(const uint8_t *at, int i)
+{
+    return at[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+
+// 256 elements in 16 groups: d * scale * q - dmin * least, both factors in one byte.
+static void q2_k(float *out, const uint8_t *b)
+{
+    float d = half_at(b + 80), dmin = half_at(b + 82);
+    for (int i = 0; i < 256; i++) {
+        float scale = d * (float)(b[i / 16] & 15), least = dmin * (float)(b[i / 16] >> 4);
+        out[i] = scale * (float)two_bits(b + 16, i) - least;
+    }
+}
+
+// 256 elements in 16 groups: two low bits, a bit that is 0 for codes less 4, and scales of 6 bits
+// in 12 bytes.
+static void q3_k(float *out, const uint8_t *b)
+{
+    float d = half_at(b + 108);
+    const uint8_t *scales = b + 96;
+    for (int i = 0; i < 256; i++) {
+        int group = i / 16, low = group < 8 ? scales[group] & 15 : scales[group - 8] >> 4;
+        int scale = low | (scales[8 + group % 4] >> group / 4 * 2 & 3) << 4;
+        int q = two_bits(b + 32, i) - (b[i % 32] >> i / 32 & 1 ? 0 : 4);
+        out[i] = d * (float)(scale - 32) * (float)q;
+    }
+}
+
+// Values of the 16 codes of the formats IQ4_NL and IQ4_XS, and of twice those of MXFP4 (E2M1).
+static const int8_t iq4_values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+static const int8_t e2m1_values[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+static void iq4_nl(float *out, const uint8_t *b)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)iq4_values[nibble(b + 2, i)];
+}
+
+// 256 elements in 8 groups, whose scales have 6 bits: four in 4 bytes, two in 2 bytes.
+static void iq4_xs(float *out, const uint8_t *b)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 256; i++) {
+        int group = i / 32, low = b[4 + group / 2] >> group % 2 * 4 & 15;
+        int high = b[2 + group / 4] >> group % 4 * 2 & 3;
+        float scale = d * (float)((low | high << 4) - 32);
+        out[i] = scale * (float)iq4_values[nibble(b + 8 + group * 16, i % 32)];
+    }
+}
+
+// 32 elements with the scale 2^(e - 127), of which half counts: the table has twice the values.
+static void mxfp4(float *out, const uint8_t *b)
+{
+    float d = ldexpf(1, b[0] - 128);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)e2m1_values[nibble(b + 1, i)];
+}
+
+// format: WEIGHT_FLOATS: no device holds these blocks as they are.
 static const struct {
     enum gguf_type_id id;
     enum weight_format format;
     void (*block)(float *, const uint8_t *);
 } formats[] = {
-    {GGUF_TYPE_Q4_0, WEIGHT_Q4_0, q4_0}, {GGUF_TYPE_Q4_1, WEIGHT_Q4_1, q4_1},
-    {GGUF_TYPE_Q5_0, WEIGHT_Q5_0, q5_0}, {GGUF_TYPE_Q5_1, WEIGHT_Q5_1, q5_1},
-    {GGUF_TYPE_Q8_0, WEIGHT_Q8_0, q8_0}, {GGUF_TYPE_Q4_K, WEIGHT_Q4_K, q4_k},
-    {GGUF_TYPE_Q5_K, WEIGHT_Q5_K, q5_k}, {GGUF_TYPE_Q6_K, WEIGHT_Q6_K, q6_k},
+    {GGUF_TYPE_Q4_0, WEIGHT_Q4_0, q4_0},       {GGUF_TYPE_Q4_1, WEIGHT_Q4_1, q4_1},
+    {GGUF_TYPE_Q5_0, WEIGHT_Q5_0, q5_0},       {GGUF_TYPE_Q5_1, WEIGHT_Q5_1, q5_1},
+    {GGUF_TYPE_Q8_0, WEIGHT_Q8_0, q8_0},       {GGUF_TYPE_Q4_K, WEIGHT_Q4_K, q4_k},
+    {GGUF_TYPE_Q5_K, WEIGHT_Q5_K, q5_k},       {GGUF_TYPE_Q6_K, WEIGHT_Q6_K, q6_k},
+    {GGUF_TYPE_Q2_K, WEIGHT_FLOATS, q2_k},     {GGUF_TYPE_Q3_K, WEIGHT_FLOATS, q3_k},
+    {GGUF_TYPE_IQ4_NL, WEIGHT_FLOATS, iq4_nl}, {GGUF_TYPE_IQ4_XS, WEIGHT_FLOATS, iq4_xs},
+    {GGUF_TYPE_MXFP4, WEIGHT_FLOATS, mxfp4},
 };
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };

@@ -189,8 +189,22 @@ static void int4_choose(struct weight_entry *entry)
     shape->parts[0] = (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_1, shape->n};
 }
 
-// Holds an entry in the formats of its tensors if all of them are quantised. Neighbouring tensors
-// of one format become one part.
+// Returns true if all tensors of an entry are quantised and the device holds blocks of at least one
+// of their types in no format.
+static bool needs_int8(const struct weight_entry *entry)
+{
+    bool needs = false;
+    for (uint32_t i = 0; i < entry->part_count; i++) {
+        const struct tensor *tensor = entry->parts[i].tensor;
+        if (!tensor || !tensor->blocks)
+            return false;
+        needs = needs || dequantise_format(tensor->blocks) == WEIGHT_FLOATS;
+    }
+    return needs;
+}
+
+// Holds an entry in the formats of its tensors if all of them are quantised, or else as int8 if it
+// is a product. Neighbouring tensors of one format become one part.
 static void codes_choose(const struct lister *p, struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
@@ -201,6 +215,10 @@ static void codes_choose(const struct lister *p, struct weight_entry *entry)
     }
     if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
         return;
+    if (needs_int8(entry)) {
+        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : DTYPE_I8;
+        return;
+    }
     for (uint32_t i = 0; i < entry->part_count; i++) {
         enum weight_format format = part_format(&entry->parts[i]);
         if (format == WEIGHT_FLOATS) {
@@ -674,16 +692,24 @@ static void dtypes_choose(struct lister *p)
     list->side = facts.activation[held] == act ? held : act;
 }
 
-// Logs the formats of the weights that are held as in the file.
+// Logs the formats of the weights that are held as in the file, and whether others become int8.
 static void codes_note(const struct lister *p)
 {
     char formats[FORMATS_TEXT];
+    bool int8 = false;
     weight_list_formats(formats, p->list);
-    if (p->status == STATUS_OK && formats[0] != '\0' && !p->list->int4 && p->args->sizes->rank == 0)
+    if (p->status != STATUS_OK || !p->list->codes || p->list->int4 || p->args->sizes->rank > 0)
+        return;
+    for (uint32_t i = 0; i < p->list->count; i++)
+        int8 = int8 || p->list->entries[i].shape.dtype == DTYPE_I8;
+    if (formats[0] != '\0')
         log_line(LOG_INFO,
-                 "the weights are held as in the file (%s); --dtype bfloat16, int8 and float32 "
+                 "the weights are held as in the file (%s)%s; --dtype bfloat16, int8 and float32 "
                  "convert them",
-                 formats);
+                 formats, int8 ? ", those in other types as int8" : "");
+    else if (int8)
+        log_line(LOG_INFO, "the file's weights are quantised and are held as int8; --dtype "
+                           "bfloat16 and float32 keep more of their bits");
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,

@@ -15,7 +15,7 @@
 enum {
     GGUF_DIMS_MAX = 4,
     GGUF_VALUES_MAX = 1 << 16,
-    GGUF_TENSORS_MAX = 1 << 16,
+    GGUF_TENSORS_MAX = 1 << 19,
     GGUF_KEY_MAX = 1024,      // bytes
     GGUF_NAME_MAX = 256,      // bytes of a tensor's name
     GGUF_DEPTH_MAX = 4,       // nesting depth of arrays
@@ -60,10 +60,15 @@ enum gguf_type_id { // type of a tensor's elements, numbered as in the file
     GGUF_TYPE_Q5_0 = 6,
     GGUF_TYPE_Q5_1 = 7,
     GGUF_TYPE_Q8_0 = 8,
+    GGUF_TYPE_Q2_K = 10,
+    GGUF_TYPE_Q3_K = 11,
     GGUF_TYPE_Q4_K = 12,
     GGUF_TYPE_Q5_K = 13,
     GGUF_TYPE_Q6_K = 14,
+    GGUF_TYPE_IQ4_NL = 20,
+    GGUF_TYPE_IQ4_XS = 23,
     GGUF_TYPE_BF16 = 30,
+    GGUF_TYPE_MXFP4 = 39,
 };
 
 struct gguf_type {

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/model/held.h"
 #include "runtime/source/source.h"
 #include "tests/runtime/gguf_rig.h"
 #include "tests/runtime/model_rig.h"
@@ -68,7 +69,7 @@ static void test_blocks_match_the_reference(void **state)
         heap_free(blocks.at);
         heap_free(values.at);
     }
-    assert_int_equal(json_object_size(root), 8);
+    assert_int_equal(json_object_size(root), 13);
     json_decref(root);
 }
 
@@ -119,6 +120,7 @@ struct outcome {
     uint64_t parameters;
     float values[WIDTH_MAX];
     char formats[FORMATS_TEXT];
+    char attention[FORMATS_TEXT]; // formats of the products of attention
 };
 
 // Returns the root mean square of got - want divided by that of want.
@@ -152,6 +154,11 @@ static void outcome_of(struct outcome *out, const char *path, int dtype, uint32_
     out->kind = rig.facts->kind;
     out->dtype = rig.facts->dtype;
     memcpy(out->formats, rig.facts->formats, sizeof out->formats);
+    struct model_held held[MODEL_HELD_MAX];
+    uint32_t kinds = model_plan_held(rig.plan, held);
+    for (uint32_t i = 0; i < kinds; i++)
+        if (strcmp(held[i].kind, "attention") == 0)
+            memcpy(out->attention, held[i].formats, sizeof out->attention);
     out->positions = rig.facts->max_model_len;
     out->end_count = rig.facts->end_count;
     out->end = rig.facts->end_ids[0];
@@ -448,6 +455,7 @@ struct reference {
     const struct gguf_type *type;
     struct gguf_bytes blocks, values;
     uint32_t halves[2]; // offsets of the scales in a block; each is a half float
+    uint32_t half_count;
 };
 
 static void reference_read(struct reference *out, const json_t *root, const char *name)
@@ -456,9 +464,11 @@ static void reference_read(struct reference *out, const json_t *root, const char
     out->type = gguf_type_of((uint32_t)json_integer_value(json_object_get(entry, "type")));
     out->blocks = unhex(json_object_get(entry, "blocks"));
     out->values = unhex(json_object_get(entry, "values"));
-    bool one = out->type->id == GGUF_TYPE_Q6_K;
-    out->halves[0] = one ? 208 : 0;
-    out->halves[1] = one ? 208 : 2;
+    const json_t *halves = json_object_get(entry, "halves");
+    out->half_count = (uint32_t)json_array_size(halves);
+    assert_true(out->half_count >= 1 && out->half_count <= 2);
+    for (uint32_t i = 0; i < out->half_count; i++)
+        out->halves[i] = (uint32_t)json_integer_value(json_array_get(halves, i));
 }
 
 // Adds a tensor of the reference's blocks in random order, each multiplied by a power of two up to
@@ -476,7 +486,7 @@ static void blocks_add(struct gguf_build *b, const char *name, const struct refe
         float factor = (float)(1 << (random >> 16) % 4) * ((random >> 20) % 2 ? -1.0f : 1.0f);
         char block[256];
         memcpy(block, from->blocks.at + at * type->bytes, type->bytes);
-        for (uint32_t h = 0; h < (from->halves[0] == from->halves[1] ? 1 : 2); h++) {
+        for (uint32_t h = 0; h < from->half_count; h++) {
             uint16_t half;
             memcpy(&half, block + from->halves[h], sizeof half);
             half = f32_to_f16(f16_to_f32(half) * factor);
@@ -504,7 +514,7 @@ static void k_model_write(const char *folder, const char *name, const struct ref
 {
     static const struct {
         const char *name;
-        int type; // index in `refs`: Q4_K, Q5_K, Q6_K
+        int type; // index in `refs`
         uint32_t cols, rows;
     } tensors[] = {{"token_embd", 2, 256, 1100},       {"blk.0.attn_q", 0, 256, 256},
                    {"blk.0.attn_k", 1, 256, 128},      {"blk.0.attn_v", 2, 256, 128},
@@ -538,18 +548,15 @@ static void k_model_write(const char *folder, const char *name, const struct ref
     json_decref(made);
 }
 
-static void test_a_model_of_k_blocks(void **state)
+// Compares models of quantised blocks with the same models of dequantised blocks: equal in float32,
+// alone and as two ranks, and close as the CPU holds them. formats: the types that it holds as in
+// the file; attention: how it holds the products of attention.
+static void k_models_compare(const json_t *root, const char *const types[3], const char *formats,
+                             const char *attention)
 {
-    (void)state;
-    static const char *const types[] = {"Q4_K", "Q5_K", "Q6_K"};
     static struct outcome want, got;
     struct reference refs[3];
-    struct error err;
-    json_t *root;
     char folder[64], path[2][128];
-    assert_int_equal(
-        json_file_parse(&root, WEFT_SOURCE_DIR "/tests/runtime/gguf_vectors.json", 1 << 20, &err),
-        STATUS_OK);
     for (int i = 0; i < 3; i++)
         reference_read(&refs[i], root, types[i]);
     folder_make(folder);
@@ -576,15 +583,33 @@ static void test_a_model_of_k_blocks(void **state)
         assert_true(fabsf(want.values[i] - got.values[i]) < 1e-4f * (most - least));
     for (uint32_t ranks = 1; ranks <= 2; ranks++) {
         outcome_of(&got, path[1], -1, ranks);
-        assert_true(strlen(got.formats) == strlen("Q4_K, Q5_K, Q6_K"));
+        if (ranks == 1) { // two ranks cut blocks
+            assert_string_equal(got.formats, formats);
+            assert_string_equal(got.attention, attention);
+        }
         assert_true(outcome_apart(&got, &want) < 0.03);
     }
     for (int i = 0; i < 3; i++) {
         heap_free(refs[i].blocks.at);
         heap_free(refs[i].values.at);
     }
-    json_decref(root);
     folder_remove(folder);
+}
+
+static void test_models_of_k_blocks(void **state)
+{
+    (void)state;
+    struct error err;
+    json_t *root;
+    assert_int_equal(
+        json_file_parse(&root, WEFT_SOURCE_DIR "/tests/runtime/gguf_vectors.json", 1 << 20, &err),
+        STATUS_OK);
+    k_models_compare(root, (const char *const[]){"Q4_K", "Q5_K", "Q6_K"}, "Q6_K, Q4_K, Q5_K",
+                     "Q4_K, Q5_K, Q6_K");
+    k_models_compare(root, (const char *const[]){"Q2_K", "Q3_K", "IQ4_XS"}, "", "int8");
+    k_models_compare(root, (const char *const[]){"Q4_K", "IQ4_NL", "Q6_K"}, "Q6_K, Q4_K",
+                     "int8, Q4_K");
+    json_decref(root);
 }
 
 static enum status config_read(const char *folder, const char *name)
@@ -645,7 +670,7 @@ int main(void)
         cmocka_unit_test(test_reranker_with_two_head_rows),
         cmocka_unit_test(test_files_of_the_reference_writer),
         cmocka_unit_test(test_quantised_weights_and_ranks),
-        cmocka_unit_test(test_a_model_of_k_blocks),
+        cmocka_unit_test(test_models_of_k_blocks),
         cmocka_unit_test(test_an_open_file_is_parsed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

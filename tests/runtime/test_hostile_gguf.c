@@ -101,7 +101,7 @@ static const struct hostile {
      ": byte 4: the file is big-endian; take the little-endian one"},
     {"too many tensors", AT, "", 8, "\xff\xff\xff\xff\xff\xff\xff\x7f",
      sizeof "\xff\xff\xff\xff\xff\xff\xff\x7f" - 1, NULL,
-     ": byte 8: the number of tensors is 9223372036854775807, at most 65536 are read; the file is "
+     ": byte 8: the number of tensors is 9223372036854775807, at most 524288 are read; the file is "
      "cut or damaged, download it again"},
     {"too many keys", AT, "", 16, "\xff\xff\xff\xff\xff\xff\xff\xff",
      sizeof "\xff\xff\xff\xff\xff\xff\xff\xff" - 1, NULL,
@@ -204,9 +204,10 @@ static const struct hostile {
     {"an unknown type", TENSOR_TYPE, "blk.0.attn_q.weight", 77, NULL, 0, NULL,
      ": byte 2888: the tensor blk.0.attn_q.weight has the unknown type 77; take a file in Q8_0, "
      "Q4_K_M or BF16"},
-    {"a type that is not read", TENSOR_TYPE, "blk.0.attn_q.weight", 20, NULL, 0, NULL,
-     ": the tensor blk.0.attn_q.weight has the dtype IQ4_NL; F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
-     "Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are supported; take another file of the model"},
+    {"a type that is not read", TENSOR_TYPE, "blk.0.attn_q.weight", 40, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q.weight has the dtype NVFP4; F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
+     "Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4 are supported; take "
+     "another file of the model"},
     {"rows that are no blocks", TENSOR_TYPE, "blk.0.attn_q.weight", 12, NULL, 0, NULL,
      ": byte 2888: rows of 64 elements of the tensor blk.0.attn_q.weight are not whole blocks of "
      "Q4_K, which have 256; the file is cut or damaged, download it again"},
