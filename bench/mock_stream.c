@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chat completions server with known delays, for bench/accuracy.py: each request gets its first
-// event after --ttft milliseconds and one more each --gap milliseconds, up to max_tokens.
-// Prints its port; after SIGTERM the times between its own calls of send, as one JSON object. One
-// thread.
+// event after --ttft milliseconds and one more each --gap milliseconds, up to max_tokens. With
+// --burst it sends that many events at once, far more than a client can parse.
+// Prints its port; after SIGTERM the times from the arrival of requests in the kernel to its first
+// call of send, and between its calls of send, as one JSON object. One thread.
 //
-// Usage: mock_stream [--ttft MS] [--gap MS]
+// Usage: mock_stream [--ttft MS] [--gap MS] [--burst N]
 #include "base/clock.h"
 #include "loadgen/samples.h"
 
@@ -20,13 +21,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 20000, REQUEST_MAX = 1 << 16, EVENTS_MAX = 512 };
+enum { CONNECTIONS_MAX = 20000, REQUEST_MAX = 1 << 16, EVENTS_MAX = 512, BURST_MAX = 256 };
 
 struct connection {
     char *in; // [bytes] of the request
     size_t bytes;
-    double due, read_at, sent_at;
-    int left; // events that the reply still has
+    double due, arrived_at, sent_at;
+    double byte_at; // arrival of the last bytes that were read
+    int left;       // events that the reply still has
+    int tokens;     // all its events
     bool first;
 };
 
@@ -40,6 +43,7 @@ static struct connection *connections;
 static struct queue firsts, nexts;
 static struct bench_histogram ttft, gaps;
 static double ttft_s = 0.1, gap_s = 0.02;
+static int burst = 1;
 static int epoll;
 
 static void queue_push(struct queue *q, int fd)
@@ -70,24 +74,47 @@ static void request_begin(int fd)
 {
     struct connection *c = &connections[fd];
     char *end = strstr(c->in, "\r\n\r\n"), *length = strcasestr(c->in, "content-length:");
-    static const char none[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    static const char models[] =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 56\r\n\r\n"
+        "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\"}]}";
     if (!end)
         return;
     if (!length) { // GET
         c->bytes = 0;
-        (void)!send(fd, none, sizeof none - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)!send(fd, models, sizeof models - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         return;
     }
     size_t whole = (size_t)(end + 4 - c->in) + strtoul(length + 15, NULL, 10);
     if (c->bytes < whole)
         return;
     const char *tokens = strstr(end, "\"max_tokens\":");
-    c->left = tokens ? atoi(tokens + 13) : 1;
+    c->left = c->tokens = tokens ? atoi(tokens + 13) : 1;
     c->bytes = 0;
     c->first = true;
-    c->read_at = clock_s();
-    c->due = c->read_at + ttft_s;
+    c->arrived_at = c->byte_at;
+    c->due = c->arrived_at + ttft_s;
     queue_push(&firsts, fd);
+}
+
+// Reads bytes and returns their number; *at receives the time at which the kernel got them.
+static ssize_t stamped_read(double *at, int fd, char *to, size_t most)
+{
+    char control[CMSG_SPACE(sizeof(struct timespec))];
+    struct iovec part = {.iov_base = to, .iov_len = most};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    struct timespec wall, t;
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    *at = clock_s();
+    struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (!c || c->cmsg_type != SCM_TIMESTAMPNS)
+        return got;
+    memcpy(&t, CMSG_DATA(c), sizeof t);
+    *at -= (double)(wall.tv_sec - t.tv_sec) + (double)(wall.tv_nsec - t.tv_nsec) * 1e-9;
+    return got;
 }
 
 static void connection_read(int fd)
@@ -95,7 +122,7 @@ static void connection_read(int fd)
     struct connection *c = &connections[fd];
     if (!c->in)
         c->in = malloc(REQUEST_MAX);
-    ssize_t got = recv(fd, c->in + c->bytes, REQUEST_MAX - 1 - c->bytes, MSG_DONTWAIT);
+    ssize_t got = stamped_read(&c->byte_at, fd, c->in + c->bytes, REQUEST_MAX - 1 - c->bytes);
     if (got <= 0) {
         connection_close(fd);
         return;
@@ -105,28 +132,38 @@ static void connection_read(int fd)
     request_begin(fd);
 }
 
-// Sends the next event of a connection, and the end after the last.
+// Sends the next events of a connection, and the end after the last.
 static void event_send(int fd)
 {
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
-    static const char event[] = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
-    static const char end[] = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"; // 14 bytes
+    static const char open[] =
+        "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"created\":1,"
+        "\"model\":\"mock\",\"choices\":[";
+    static const char event[] = "{\"index\":0,\"delta\":{\"content\":\" a\"}}]}\n\n";
+    static const char done[] = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"; // 14 bytes
     struct connection *c = &connections[fd];
-    char out[512];
+    char out[512 + BURST_MAX * 128], usage[128];
     size_t bytes = 0;
     if (c->first)
         bytes = (size_t)snprintf(out, sizeof out, "%s", head);
-    bytes +=
-        (size_t)snprintf(out + bytes, sizeof out - bytes, "%zx\r\n%s\r\n", sizeof event - 1, event);
-    if (--c->left == 0)
-        bytes += (size_t)snprintf(out + bytes, sizeof out - bytes, "%s", end);
+    for (int i = 0; i < burst && c->left > 0; i++, c->left--)
+        bytes += (size_t)snprintf(out + bytes, sizeof out - bytes, "%zx\r\n%s%s\r\n",
+                                  sizeof open + sizeof event - 2, open, event);
+    if (c->left == 0) {
+        int size = snprintf(usage, sizeof usage,
+                            "],\"usage\":{\"prompt_tokens\":32,\"completion_tokens\":%d,"
+                            "\"total_tokens\":%d}}\n\n",
+                            c->tokens, 32 + c->tokens);
+        bytes += (size_t)snprintf(out + bytes, sizeof out - bytes, "%zx\r\n%s%s\r\n%s",
+                                  sizeof open - 1 + (size_t)size, open, usage, done);
+    }
     double now = clock_s();
     if (send(fd, out, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)bytes) {
         connection_close(fd);
         return;
     }
-    bench_histogram_add(c->first ? &ttft : &gaps, now - (c->first ? c->read_at : c->sent_at));
+    bench_histogram_add(c->first ? &ttft : &gaps, now - (c->first ? c->arrived_at : c->sent_at));
     c->first = false;
     c->sent_at = now;
     c->due += gap_s;
@@ -198,7 +235,9 @@ static void serve(int listener, int timer, int ended)
                 int new = accept(listener, NULL, NULL);
                 if (new >= CONNECTIONS_MAX)
                     close(new);
-                else if (new >= 0 && setsockopt(new, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0)
+                else if (new >= 0 &&
+                         setsockopt(new, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+                         setsockopt(new, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == 0)
                     watch(new);
             } else if (fd != timer) {
                 connection_read(fd);
@@ -214,6 +253,8 @@ int main(int argc, char **argv)
             ttft_s = atof(argv[i + 1]) / 1e3;
         else if (strcmp(argv[i], "--gap") == 0)
             gap_s = atof(argv[i + 1]) / 1e3;
+        else if (strcmp(argv[i], "--burst") == 0)
+            burst = atoi(argv[i + 1]) < BURST_MAX ? atoi(argv[i + 1]) : BURST_MAX;
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);

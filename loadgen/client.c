@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,8 @@
 static const double WINDOW_S = 0.1;
 static const double WINDOW_IDLE_MIN = 0.02; // share of a window; below it the thread has no reserve
 static const double FULL_SHARE_MAX = 0.05;  // share of windows without reserve
-static const double ERROR_SHARE_MAX = 0.05; // share of the smallest median
+static const double ERROR_SHARE_MAX = 0.05; // share of a median
+static const double MERGE_SHARE_MAX = 0.5;  // share of the time between events; above it two merge
 static const double ERROR_MS_MIN = 1;       // errors below 1 ms are never the limit
 
 struct bench_client_clock bench_client_clock_read(void)
@@ -54,13 +56,8 @@ void bench_client_free(struct bench_client *c)
     c->lag = c->late = NULL;
 }
 
-void bench_client_step(struct bench_client *c, double now, double idle_s, double batch_s,
-                       uint32_t events)
+void bench_client_step(struct bench_client *c, double now, double idle_s)
 {
-    // Events that arrived while the previous batch was read have waited for its end.
-    for (uint32_t i = 0; i < events; i++)
-        bench_histogram_add(c->lag, c->batch_s);
-    c->batch_s = batch_s;
     if (now - c->window_start < WINDOW_S)
         return;
     c->windows++;
@@ -70,10 +67,10 @@ void bench_client_step(struct bench_client *c, double now, double idle_s, double
 }
 
 struct bench_client_report bench_client_end(const struct bench_client *c, double seconds,
-                                            double reference_ms)
+                                            const struct bench_client_scale *scale)
 {
     struct bench_client_clock end = bench_client_clock_read();
-    struct bench_client_report r = {.queue_ms = -1};
+    struct bench_client_report r = {.queue_ms = -1, .stamped = scale->stamped};
     uint64_t slices = end.slices - c->start.slices;
     r.cpu_share = seconds > 0 ? (end.cpu_s - c->start.cpu_s) / seconds : 0;
     r.full_share = c->windows > 0 ? (double)c->windows_full / (double)c->windows : 0;
@@ -82,8 +79,11 @@ struct bench_client_report bench_client_end(const struct bench_client *c, double
     r.lag_p99_ms = bench_histogram_at(c->lag, 0.99) * 1e3;
     r.late_p50_ms = bench_histogram_at(c->late, 0.5) * 1e3;
     r.late_p99_ms = bench_histogram_at(c->late, 0.99) * 1e3;
-    double error_max = reference_ms * ERROR_SHARE_MAX;
-    error_max = error_max > ERROR_MS_MIN ? error_max : ERROR_MS_MIN;
+    double reference = scale->gap_ms > 0 ? scale->gap_ms : scale->whole_ms;
+    double error_max = fmax(reference * ERROR_SHARE_MAX, ERROR_MS_MIN), lag_max = error_max;
+    if (scale->stamped && scale->gap_ms > 0)
+        lag_max = fmax(fmin(scale->gap_ms * MERGE_SHARE_MAX, scale->whole_ms * ERROR_SHARE_MAX),
+                       ERROR_MS_MIN);
     r.limited = true;
     if (r.full_share > FULL_SHARE_MAX)
         snprintf(r.why, sizeof r.why,
@@ -93,10 +93,10 @@ struct bench_client_report bench_client_end(const struct bench_client *c, double
     else if (r.late_p99_ms > error_max)
         snprintf(r.why, sizeof r.why,
                  "1 %% of the requests were sent over %.1f ms after their arrival", r.late_p99_ms);
-    else if (r.lag_p99_ms > error_max)
+    else if (r.lag_p99_ms > lag_max)
         snprintf(r.why, sizeof r.why, "1 %% of the events were read over %.1f ms late",
                  r.lag_p99_ms);
-    else if (r.queue_ms > error_max)
+    else if (r.queue_ms > lag_max)
         snprintf(r.why, sizeof r.why,
                  "it waited %.1f ms for a core each time bytes arrived: other processes use the "
                  "cores",

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets of libcurl in one epoll set; see poll.h. With a thousand connections an iteration costs
-// time for the ready sockets, not for all open sockets. One thread.
+// time for the ready sockets, not for all open sockets. Bytes may wait in a socket while those of
+// other sockets are parsed; their times are those at which the kernel received them, so that the
+// client's own work is not part of a latency. One thread.
 #include "loadgen/poll.h"
 
 #include "base/clock.h"
 
 #include <math.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { EVENTS_MAX = 256 };
@@ -75,6 +80,53 @@ static void timer_set(struct bench_poll *p, double at)
     timerfd_settime(p->timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+static int64_t ns_of(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+}
+
+void bench_poll_stamp(int socket)
+{
+    int on = 1;
+    (void)setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+}
+
+// Returns the time at which the kernel received the first unread bytes of a socket, at most `now`;
+// 0: there are no bytes; negative: the kernel gives no time.
+static double arrival_of(const struct bench_poll *p, int fd, double now)
+{
+    char byte, control[CMSG_SPACE(sizeof(struct timespec))];
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    if (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) <= 0)
+        return 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
+            continue;
+        struct timespec t;
+        memcpy(&t, CMSG_DATA(c), sizeof t);
+        double at = (double)(ns_of(&t) - p->wall_ns) * 1e-9;
+        return at < now ? at : now;
+    }
+    return -1;
+}
+
+// Sets the time of the bytes that libcurl is about to read. batch_s: duration of the previous batch
+// of sockets, for which bytes may have waited if the kernel gives no time.
+static void arrival_note(struct bench_poll *p, int fd, double batch_s)
+{
+    double now = clock_s(), at = arrival_of(p, fd, now);
+    double lag = at > 0 ? now - at : batch_s;
+    p->read_at = at > 0 ? at : p->ready_at;
+    p->stamped += at > 0;
+    p->unstamped += at < 0;
+    if (p->lag && (at > 0 || at < 0))
+        bench_histogram_add(p->lag, lag);
+}
+
 void bench_poll_wait(struct bench_poll *p, double until)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -84,9 +136,12 @@ void bench_poll_wait(struct bench_poll *p, double until)
     if (at > start)
         timer_set(p, at);
     int ready = epoll_wait(p->epoll, events, EVENTS_MAX, at > start ? -1 : 0);
+    double batch_s = p->batch_s;
     p->ready_at = p->read_at = clock_s();
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    p->wall_ns = ns_of(&wall) - (int64_t)clock_ns();
     p->idle_s += p->ready_at - start;
-    p->ready = 0;
     int running;
     for (int i = 0; i < ready; i++) {
         uint32_t got = events[i].events;
@@ -94,9 +149,11 @@ void bench_poll_wait(struct bench_poll *p, double until)
                    (got & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
         if (events[i].data.fd == p->timer)
             continue; // the next timer_set clears it
-        p->ready++;
+        if (got & EPOLLIN)
+            arrival_note(p, events[i].data.fd, batch_s);
         curl_multi_socket_action(p->multi, events[i].data.fd, bits, &running);
     }
+    p->batch_s = clock_s() - p->ready_at;
     bench_poll_kick(p);
 }
 

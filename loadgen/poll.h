@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Event loop of libcurl's multi interface: epoll, and a timer of nanosecond resolution. Times are
-// seconds of clock_s. One thread. Private to the load generator.
+// Event loop of libcurl's multi interface: epoll, a timer of nanosecond resolution, and the times
+// at which the kernel received bytes. Times are seconds of clock_s. One thread. Private to the load
+// generator.
 #pragma once
+
+#include "loadgen/samples.h"
 
 #include "base/status.h"
 
@@ -13,15 +16,21 @@ struct bench_poll {
     int epoll, timer;
     double timer_at; // time at which libcurl wants to be called; negative: none
     double ready_at; // time at which the last wait returned
-    double read_at;  // time that is recorded for the bytes being read
+    double read_at;  // time that is recorded for the bytes being read: their arrival in the kernel
     double idle_s;   // total time spent waiting
-    uint32_t ready;  // number of sockets that the last wait returned
+    double batch_s;  // time that handling the sockets of the last wait took
+    int64_t wall_ns; // CLOCK_REALTIME less CLOCK_MONOTONIC when the last wait returned
+    uint64_t stamped, unstamped; // numbers of reads whose arrival the kernel gave, and did not give
+    struct bench_histogram *lag; // time from arrival to reading, of each read; NULL: not recorded
 };
 
 // connections: number of idle connections that libcurl keeps. NO_MEMORY; close it also after an
 // error.
 enum status bench_poll_open(struct bench_poll *p, long connections, struct error *err) MUST_USE;
 void bench_poll_close(struct bench_poll *p);
+// Makes the kernel stamp the packets of a socket (SO_TIMESTAMPNS). A kernel that cannot do so
+// leaves the times of bytes to the end of the wait that returned their socket.
+void bench_poll_stamp(int socket);
 // Waits for sockets at most until `until`, and at most 100 ms, then lets libcurl read and write
 // those that are ready: it calls the callbacks of their requests.
 void bench_poll_wait(struct bench_poll *p, double until);

@@ -54,6 +54,7 @@ static void client_json(struct json_buffer *out, const struct bench_client_repor
                     "\"late_p99_ms\":%.4f",
                     c->limited ? "true" : "false", c->cpu_share, c->full_share, c->queue_ms,
                     c->lag_p99_ms, c->late_p50_ms, c->late_p99_ms);
+    json_put_format(out, ",\"times\":\"%s\"", c->stamped ? "kernel" : "reading");
     if (c->limited)
         json_put_member(out, ",\"why\":", text_of(c->why));
     json_put_literal(out, "}");

@@ -315,6 +315,8 @@ static void runner_pass(struct bench_runner *r)
     if (bench_is_open(r->o) && !r->recording)
         r->has_arrival = bench_arrivals_next(&r->arrivals, &r->arrival);
     bench_client_begin(&r->client, r->started, r->poll.idle_s);
+    r->poll.lag = r->client.lag;
+    r->poll.stamped = r->poll.unstamped = 0;
     for (;;) {
         double now = clock_s(), until = now + 1;
         if (r->recording)
@@ -329,7 +331,7 @@ static void runner_pass(struct bench_runner *r)
         if (busy == 0 && !more_to_send(r, now))
             break;
         now = clock_s();
-        bench_client_step(&r->client, now, r->poll.idle_s, now - r->poll.ready_at, r->poll.ready);
+        bench_client_step(&r->client, now, r->poll.idle_s);
         progress_report(r, now);
         bench_poll_wait(&r->poll, until);
         settle_all(r);
@@ -407,23 +409,24 @@ static enum status runner_record(struct bench_runner *r, struct error *err)
     return STATUS_OK;
 }
 
-// Returns the median of the gaps between events if there are any, else of the complete requests.
-static double reference_ms(const struct bench_run *run)
+// Returns the medians with which the client's errors are compared.
+static struct bench_client_scale scale_of(const struct bench_runner *r)
 {
+    const struct bench_run *run = r->run;
+    struct bench_client_scale scale = {.stamped = r->poll.stamped > 0 && r->poll.unstamped == 0};
     double least = 0;
     for (uint32_t i = 0; i < BENCH_TARGETS_MAX; i++) {
         double ms = run->gaps[i] ? bench_histogram_at(run->gaps[i], 0.5) * 1e3 : 0;
         least = ms > 0 && (least <= 0 || ms < least) ? ms : least;
     }
-    if (least > 0 || run->count == 0)
-        return least;
-    double *whole = heap_alloc(run->count * sizeof *whole);
+    scale.gap_ms = least;
+    double *whole = heap_alloc((run->count + 1) * sizeof *whole);
     for (uint64_t i = 0; i < run->count; i++)
         whole[i] = run->records[i].end - run->records[i].due;
     bench_sort(whole, run->count);
-    least = bench_quantile(whole, run->count, 0.5) * 1e3;
+    scale.whole_ms = bench_quantile(whole, run->count, 0.5) * 1e3;
     heap_free(whole);
-    return least;
+    return scale;
 }
 
 enum status bench_run(struct bench_run *out, const struct bench_run_args *args, struct error *err)
@@ -440,7 +443,8 @@ enum status bench_run(struct bench_run *out, const struct bench_run_args *args, 
     if (status == STATUS_OK) {
         r.sent_max = o->requests_max;
         runner_pass(&r);
-        out->client = bench_client_end(&r.client, out->seconds, reference_ms(out));
+        struct bench_client_scale scale = scale_of(&r);
+        out->client = bench_client_end(&r.client, out->seconds, &scale);
     }
     runner_close(&r);
     return status;

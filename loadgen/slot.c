@@ -49,6 +49,14 @@ static size_t body_arrived(char *at, size_t size, size_t count, void *user)
     return size * count;
 }
 
+static int socket_opened(void *user, curl_socket_t socket, curlsocktype purpose)
+{
+    (void)user;
+    (void)purpose;
+    bench_poll_stamp(socket);
+    return CURL_SOCKOPT_OK;
+}
+
 // Returns the address of a target. A URL without a path, or with the path /v1, gets the API's path;
 // another path is a prefix, unless it is the API's path itself.
 static char *url_make(const struct bench_options *o, enum bench_api api)
@@ -121,6 +129,7 @@ struct bench_slot *bench_slot_create(struct bench_runner *runner, const struct b
     curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
     curl_easy_setopt(s->easy, CURLOPT_HEADERFUNCTION, head_arrived);
     curl_easy_setopt(s->easy, CURLOPT_HEADERDATA, s);
+    curl_easy_setopt(s->easy, CURLOPT_SOCKOPTFUNCTION, socket_opened);
     curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
     curl_easy_setopt(s->easy, CURLOPT_PROXY, "");
     curl_easy_setopt(s->easy, CURLOPT_NOSIGNAL, 1L);

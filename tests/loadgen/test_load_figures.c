@@ -85,36 +85,44 @@ static void test_figures(void **state)
     free(f);
 }
 
+// Runs ten seconds of a client that is idle half of the time in the first `idle` tenths and later
+// not, and that reads a hundred times `lag` seconds late.
+static struct bench_client_report client_run(const struct bench_client_scale *scale, int idle,
+                                             double lag, double late)
+{
+    struct bench_client c;
+    bench_client_begin(&c, 0, 0);
+    for (int i = 1; i <= 100; i++) {
+        bench_client_step(&c, i * 0.1, (i < idle ? i : idle) * 0.05);
+        bench_histogram_add(c.lag, lag);
+        bench_histogram_add(c.late, i < 98 ? 1e-5 : late);
+    }
+    struct bench_client_report r = bench_client_end(&c, 10, scale);
+    bench_client_free(&c);
+    return r;
+}
+
 static void test_client(void **state)
 {
     (void)state;
-    struct bench_client c;
-    struct bench_client_report r;
-    bench_client_begin(&c, 0, 0);
-    for (int i = 1; i <= 100; i++) // half of the time idle, batches of 0.1 ms
-        bench_client_step(&c, i * 0.1, i * 0.05, 1e-4, 10);
-    r = bench_client_end(&c, 10, 20);
-    assert_true(r.full_share == 0 && r.lag_p99_ms < 0.11);
+    const struct bench_client_scale read = {.gap_ms = 20, .whole_ms = 1000},
+                                    kernel = {.gap_ms = 20, .whole_ms = 1000, .stamped = true},
+                                    brief = {.gap_ms = 20, .whole_ms = 60, .stamped = true};
+    struct bench_client_report r = client_run(&read, 100, 1e-4, 0);
+    assert_true(r.full_share == 0 && r.lag_p99_ms < 0.11 && !r.stamped);
     assert_true(!r.limited || strstr(r.why, "core")); // unless this test waited for a core
-    bench_client_free(&c);
-    bench_client_begin(&c, 0, 0);
-    for (int i = 1; i <= 100; i++) // idle at first, never in the last ten tenths
-        bench_client_step(&c, i * 0.1, (i < 90 ? i : 90) * 0.05, 1e-4, 10);
-    r = bench_client_end(&c, 10, 20);
+    r = client_run(&read, 90, 1e-4, 0);
     assert_true(r.limited && strstr(r.why, "no idle time"));
-    bench_client_free(&c);
-    bench_client_begin(&c, 0, 0);
-    for (int i = 1; i <= 100; i++) // batches of 3 ms, where a median is 20 ms
-        bench_client_step(&c, i * 0.1, i * 0.05, 3e-3, 10);
-    r = bench_client_end(&c, 10, 20);
+    r = client_run(&read, 100, 3e-3, 0);
     assert_true(r.limited && strstr(r.why, "read over 3.0 ms late"));
-    bench_client_free(&c);
-    bench_client_begin(&c, 0, 0);
-    for (int i = 0; i < 100; i++)
-        bench_histogram_add(c.late, i < 98 ? 1e-5 : 0.5);
-    r = bench_client_end(&c, 10, 20);
+    r = client_run(&kernel, 100, 3e-3, 0); // not in the times of the events
+    assert_true(r.stamped && (!r.limited || strstr(r.why, "core")));
+    r = client_run(&kernel, 100, 11e-3, 0); // events of a stream may merge
+    assert_true(r.limited && strstr(r.why, "read over 11.0 ms late"));
+    r = client_run(&brief, 100, 4e-3, 0); // delays the next request
+    assert_true(r.limited && strstr(r.why, "read over 4.0 ms late"));
+    r = client_run(&read, 100, 1e-4, 0.5);
     assert_true(r.limited && strstr(r.why, "after their arrival"));
-    bench_client_free(&c);
 }
 
 // Adds a run whose requests take `seconds` each to a series.
