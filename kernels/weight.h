@@ -97,16 +97,18 @@ struct weight_source {
     enum weight_format format; // WEIGHT_FLOATS: elements of `dtype`
     const struct weight_int4 *int4;
     uint32_t paired; // rows per head if a head's rows are stored in pairs; 0: in order
+    uint32_t rotary; // rows at the head's start that are stored in pairs; 0: all
 };
 
 // Returns the index of the row in a file that stores the two rows of a rotary pair as neighbours,
 // where a model has them half a head apart. head: rows per head; 0: the file has the model's order.
-static inline uint64_t weight_paired_row(uint64_t row, uint32_t head)
+// rotary: rows at the head's start to which this applies, the others are in order; 0: all.
+static inline uint64_t weight_paired_row(uint64_t row, uint32_t head, uint32_t rotary)
 {
     if (head == 0)
         return row;
-    uint64_t inside = row % head, half = head / 2;
-    return row - inside + inside % half * 2 + inside / half;
+    uint64_t inside = row % head, half = (rotary == 0 ? head : rotary) / 2;
+    return inside < 2 * half ? row - inside + inside % half * 2 + inside / half : row;
 }
 
 // Returns the index of the tensor's element that begins row `row` of the source, in the tensor's

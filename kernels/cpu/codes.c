@@ -85,7 +85,8 @@ static bool int4_scales_high(const struct weight_source *source)
     uint64_t top = source->first / m->k;
     for (uint32_t r = 0; r < source->rows && m->scale_dtype != DTYPE_F16; r++)
         for (uint32_t g = 0; g * m->group < m->k; g++)
-            if ((int4_scale(m, weight_paired_row(top + r, source->paired), g) & 0x7FFF) == 0x7C00)
+            if ((int4_scale(m, weight_paired_row(top + r, source->paired, source->rotary), g) &
+                 0x7FFF) == 0x7C00)
                 return true;
     return false;
 }
@@ -364,7 +365,7 @@ static void int4_put(const struct code_part *part, const struct weight_source *s
     for (uint32_t i = 0; i < k; i += layout.k, piece += layout.bytes)
         for (uint32_t r = first; r < end; r++)
             int4_write(piece, at % CODE_PANEL + r - first, part->format, source->int4,
-                       weight_paired_row(top + r, source->paired), column + i,
+                       weight_paired_row(top + r, source->paired, source->rotary), column + i,
                        k - i < layout.k ? k - i : layout.k);
 }
 
@@ -373,7 +374,7 @@ static uint64_t source_row(const struct weight_source *source, uint32_t row)
 {
     uint32_t stride = source->stride > 0 ? source->stride : source->cols;
     uint64_t before = source->first / stride; // rows of the tensor before the source's first row
-    uint64_t in_file = weight_paired_row(before + row, source->paired);
+    uint64_t in_file = weight_paired_row(before + row, source->paired, source->rotary);
     return in_file * stride + source->first % stride;
 }
 

@@ -207,6 +207,13 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
     }
     uint32_t flags = config->arch->flags;
     bool attention, out = false, all = false;
+    const json_t *stored = json_object_get(json, "stored_biases"); // of source/gguf_config.c
+    if (json_is_object(stored)) {
+        config->qkv_bias = json_is_true(json_object_get(stored, "qkv"));
+        config->o_bias = json_is_true(json_object_get(stored, "o"));
+        config->ffn_bias = json_is_true(json_object_get(stored, "ffn"));
+        return STATUS_OK;
+    }
     enum status status = config_bool(&attention, json, "attention_bias", false, err);
     if (status == STATUS_OK)
         status = config_bool(&config->ffn_bias, json, "mlp_bias", false, err);

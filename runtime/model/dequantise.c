@@ -255,20 +255,11 @@ static void blocks_read(float *out, const struct tensor *tensor, uint64_t first,
     }
 }
 
-// Returns the index of a row in the file.
-static uint64_t row_stored(const struct tensor *tensor, uint64_t row)
-{
-    uint32_t head = tensor->rope_head, rotary = tensor->rope_rotary;
-    if (rotary == 0 || rotary >= head)
-        return weight_paired_row(row, head);
-    uint64_t inside = row % head;
-    return inside < rotary ? row - inside + weight_paired_row(inside, rotary) : row;
-}
-
 void tensor_rows_read(float *out, const struct tensor *tensor, const struct tensor_place *place)
 {
     for (uint32_t r = 0; r < place->rows; r++, out += place->cols) {
-        uint64_t row = row_stored(tensor, (uint64_t)place->first_row + r);
+        uint64_t row = weight_paired_row((uint64_t)place->first_row + r, tensor->rope_head,
+                                         tensor->rope_rotary);
         uint64_t first = row * place->stride + place->first_col;
         if (tensor->blocks)
             blocks_read(out, tensor, first, place->cols);

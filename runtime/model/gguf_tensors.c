@@ -5,6 +5,7 @@
 
 #include "base/safe.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/source/gguf_family.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,45 +15,76 @@
 enum { LAYER_END = 10000 };
 
 struct name_pair {
+    // Families, separated by spaces; NULL: all decoders.
+    const char *families;
     // Names in the file and in a folder, without ".weight" and ".bias"; %u: the layer.
     const char *file, *model;
 };
 
-static const struct name_pair decoder_names[] = {
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.norm"},
-    {"output", "lm_head"},
-    {"blk.%u.attn_norm", "model.layers.%u.input_layernorm"},
-    {"blk.%u.attn_q", "model.layers.%u.self_attn.q_proj"},
-    {"blk.%u.attn_k", "model.layers.%u.self_attn.k_proj"},
-    {"blk.%u.attn_v", "model.layers.%u.self_attn.v_proj"},
-    {"blk.%u.attn_q_norm", "model.layers.%u.self_attn.q_norm"},
-    {"blk.%u.attn_k_norm", "model.layers.%u.self_attn.k_norm"},
-    {"blk.%u.attn_output", "model.layers.%u.self_attn.o_proj"},
-    {"blk.%u.ffn_norm", "model.layers.%u.post_attention_layernorm"},
-    {"blk.%u.ffn_gate", "model.layers.%u.mlp.gate_proj"},
-    {"blk.%u.ffn_up", "model.layers.%u.mlp.up_proj"},
-    {"blk.%u.ffn_down", "model.layers.%u.mlp.down_proj"},
-    {"rope_freqs", "rope_freqs"}, // source/gguf_config.c writes it to config.json
-    {"cls.output", "cls.output"}, // rerankers: the two rows of the head
-    {NULL, NULL},
+#define LAYER "model.layers.%u."
+#define NORM_BEFORE "ernie4_5 gemma gemma3 glm4 granite llama phi3 qwen2 qwen3 seed_oss smollm3"
+#define FFN_NORM "ernie4_5 gemma granite llama phi3 qwen2 qwen3 smollm3"
+#define GATE "ernie4_5 exaone4 gemma gemma3 granite llama olmo2 qwen2 qwen3 seed_oss smollm3"
+#define SPLIT_QKV GATE " glm4"
+
+static const struct name_pair names[] = {
+    {NULL, "token_embd", "model.embed_tokens"},
+    {NULL, "output_norm", "model.norm"},
+    {NULL, "output", "lm_head"},
+    {NORM_BEFORE, "blk.%u.attn_norm", LAYER "input_layernorm"},
+    {SPLIT_QKV, "blk.%u.attn_q", LAYER "self_attn.q_proj"},
+    {SPLIT_QKV, "blk.%u.attn_k", LAYER "self_attn.k_proj"},
+    {SPLIT_QKV, "blk.%u.attn_v", LAYER "self_attn.v_proj"},
+    {"phi3", "blk.%u.attn_qkv", LAYER "self_attn.qkv_proj"},
+    {NULL, "blk.%u.attn_q_norm", LAYER "self_attn.q_norm"},
+    {NULL, "blk.%u.attn_k_norm", LAYER "self_attn.k_norm"},
+    {NULL, "blk.%u.attn_output", LAYER "self_attn.o_proj"},
+    {FFN_NORM, "blk.%u.ffn_norm", LAYER "post_attention_layernorm"},
+    {"gemma3", "blk.%u.ffn_norm", LAYER "pre_feedforward_layernorm"},
+    {"glm4", "blk.%u.ffn_norm", LAYER "post_attention_layernorm"},
+    {"exaone4 gemma3 olmo2 seed_oss", "blk.%u.post_attention_norm",
+     LAYER "post_attention_layernorm"},
+    {"glm4", "blk.%u.post_attention_norm", LAYER "post_self_attn_layernorm"},
+    {"exaone4 gemma3 olmo2", "blk.%u.post_ffw_norm", LAYER "post_feedforward_layernorm"},
+    {"glm4", "blk.%u.post_ffw_norm", LAYER "post_mlp_layernorm"},
+    {GATE, "blk.%u.ffn_gate", LAYER "mlp.gate_proj"},
+    {GATE, "blk.%u.ffn_up", LAYER "mlp.up_proj"},
+    {"glm4 phi3", "blk.%u.ffn_up", LAYER "mlp.gate_up_proj"},
+    {NULL, "blk.%u.ffn_down", LAYER "mlp.down_proj"},
+    // source/gguf_rope.c writes the factors of frequencies to config.json
+    {NULL, "rope_freqs", "rope_freqs"},
+    {NULL, "rope_factors_long", "rope_factors_long"},
+    {NULL, "rope_factors_short", "rope_factors_short"},
+    {NULL, "cls.output", "cls.output"}, // rerankers: the two rows of the head
+
+    {"bert", "token_embd", "bert.embeddings.word_embeddings"},
+    {"bert", "position_embd", "bert.embeddings.position_embeddings"},
+    {"bert", "token_types", "bert.embeddings.token_type_embeddings"},
+    {"bert", "token_embd_norm", "bert.embeddings.LayerNorm"},
+    {"bert", "blk.%u.attn_q", "bert.encoder.layer.%u.attention.self.query"},
+    {"bert", "blk.%u.attn_k", "bert.encoder.layer.%u.attention.self.key"},
+    {"bert", "blk.%u.attn_v", "bert.encoder.layer.%u.attention.self.value"},
+    {"bert", "blk.%u.attn_output", "bert.encoder.layer.%u.attention.output.dense"},
+    {"bert", "blk.%u.attn_output_norm", "bert.encoder.layer.%u.attention.output.LayerNorm"},
+    {"bert", "blk.%u.ffn_up", "bert.encoder.layer.%u.intermediate.dense"},
+    {"bert", "blk.%u.ffn_down", "bert.encoder.layer.%u.output.dense"},
+    {"bert", "blk.%u.layer_output_norm", "bert.encoder.layer.%u.output.LayerNorm"},
 };
 
-static const struct name_pair encoder_names[] = {
-    {"token_embd", "bert.embeddings.word_embeddings"},
-    {"position_embd", "bert.embeddings.position_embeddings"},
-    {"token_types", "bert.embeddings.token_type_embeddings"},
-    {"token_embd_norm", "bert.embeddings.LayerNorm"},
-    {"blk.%u.attn_q", "bert.encoder.layer.%u.attention.self.query"},
-    {"blk.%u.attn_k", "bert.encoder.layer.%u.attention.self.key"},
-    {"blk.%u.attn_v", "bert.encoder.layer.%u.attention.self.value"},
-    {"blk.%u.attn_output", "bert.encoder.layer.%u.attention.output.dense"},
-    {"blk.%u.attn_output_norm", "bert.encoder.layer.%u.attention.output.LayerNorm"},
-    {"blk.%u.ffn_up", "bert.encoder.layer.%u.intermediate.dense"},
-    {"blk.%u.ffn_down", "bert.encoder.layer.%u.output.dense"},
-    {"blk.%u.layer_output_norm", "bert.encoder.layer.%u.output.LayerNorm"},
-    {NULL, NULL},
-};
+enum { NAMES = sizeof names / sizeof names[0] };
+
+// Returns true if the pair applies to a family.
+static bool pair_applies(const struct name_pair *pair, const struct gguf_family *family)
+{
+    if (!pair->families)
+        return family->generator != NULL;
+    size_t bytes = strlen(family->name);
+    for (const char *at = strstr(pair->families, family->name); at;
+         at = strstr(at + 1, family->name))
+        if ((at == pair->families || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
+            return true;
+    return false;
+}
 
 // Rewrites a name from one form to the other; returns false if it does not match `from`. Different
 // names stay different: a layer number has only one accepted spelling.
@@ -85,36 +117,76 @@ static bool name_rewrite(char out[TENSOR_NAME_MAX], const char *name, const char
     return wrote > 0 && wrote < TENSOR_NAME_MAX;
 }
 
-bool gguf_tensor_name_back(char out[TENSOR_NAME_MAX], const char *name)
+static const struct gguf_family *family_of(const struct gguf *file, struct error *err)
 {
-    const struct name_pair *const lists[] = {decoder_names, encoder_names};
-    for (int i = 0; i < 2; i++)
-        for (const struct name_pair *pair = lists[i]; pair->file; pair++)
-            if (name_rewrite(out, name, pair->model, pair->file))
-                return true;
+    struct text name;
+    if (gguf_text(&name, file, "general.architecture", err) != STATUS_OK)
+        return NULL;
+    return gguf_family_find(name);
+}
+
+bool gguf_tensor_name_back(char out[TENSOR_NAME_MAX], const char *name, const struct gguf *file)
+{
+    struct error ignored;
+    const struct gguf_family *family = family_of(file, &ignored);
+    for (int i = 0; family && i < NAMES; i++)
+        if (pair_applies(&names[i], family) &&
+            name_rewrite(out, name, names[i].model, names[i].file))
+            return true;
     return false;
 }
 
-// The order of the rows of q and k in the file.
-struct rope_rows {
-    bool encoder;
-    bool paired;       // true if rows of a rotary pair are neighbours
+// Values of keys on which the translation of tensors depends.
+struct listing {
+    const struct gguf_family *family;
     uint32_t heads[2]; // number of heads of q and of k
+    uint32_t layers;   // number of layers of the model; those after it predict further tokens
 };
 
-static enum status family_read(struct rope_rows *out, const struct gguf *file, struct error *err)
+static enum status listing_read(struct listing *out, const struct gguf *file, struct error *err)
 {
-    struct text name;
-    *out = (struct rope_rows){.encoder = false};
-    enum status status = gguf_text(&name, file, "general.architecture", err);
-    out->encoder = name.at && text_is(name, "bert");
-    out->paired = name.at && text_is(name, "llama");
-    if (status != STATUS_OK || !out->paired)
-        return status;
-    struct gguf_number heads = {"llama.attention.head_count", 1, 1024, NAN};
-    status = gguf_count(&out->heads[0], file, &heads, err);
-    struct gguf_number kv = {"llama.attention.head_count_kv", 1, 1024, out->heads[0]};
-    return status == STATUS_OK ? gguf_count(&out->heads[1], file, &kv, err) : status;
+    *out = (struct listing){.layers = LAYER_END};
+    out->family = family_of(file, err);
+    if (!out->family)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: the architecture of the file is not served; take another model",
+                         file->name);
+    char heads[64], kv[64], blocks[64], further[64];
+    snprintf(heads, sizeof heads, "%s.attention.head_count", out->family->name);
+    snprintf(kv, sizeof kv, "%s.attention.head_count_kv", out->family->name);
+    snprintf(blocks, sizeof blocks, "%s.block_count", out->family->name);
+    snprintf(further, sizeof further, "%s.nextn_predict_layers", out->family->name);
+    uint32_t all = 0, after = 0;
+    struct gguf_number wanted = {heads, 1, 1024, NAN};
+    enum status status = gguf_count(&out->heads[0], file, &wanted, err);
+    wanted = (struct gguf_number){kv, 1, 1024, out->heads[0]};
+    if (status == STATUS_OK)
+        status = gguf_count(&out->heads[1], file, &wanted, err);
+    wanted = (struct gguf_number){blocks, 1, LAYER_END, LAYER_END};
+    if (status == STATUS_OK)
+        status = gguf_count(&all, file, &wanted, err);
+    wanted = (struct gguf_number){further, 0, all, 0};
+    if (status == STATUS_OK)
+        status = gguf_count(&after, file, &wanted, err);
+    if (status == STATUS_OK && after > 0)
+        out->layers = all - after;
+    return status;
+}
+
+// Returns true for a tensor of a layer that only predicts further tokens.
+static bool is_further(const struct gguf_tensor *tensor, const struct listing *listing)
+{
+    static const char start[] = "blk.";
+    size_t before = sizeof start - 1;
+    uint32_t layer = 0;
+    size_t at = before;
+    if (tensor->name.bytes <= before || memcmp(tensor->name.at, start, before) != 0)
+        return false;
+    for (; at < tensor->name.bytes && tensor->name.at[at] >= '0' && tensor->name.at[at] <= '9' &&
+           layer < LAYER_END;
+         at++)
+        layer = layer * 10 + (uint32_t)(tensor->name.at[at] - '0');
+    return at > before && layer >= listing->layers && layer < LAYER_END;
 }
 
 static int dtype_of(const struct gguf_type *type)
@@ -133,13 +205,13 @@ static int dtype_of(const struct gguf_type *type)
 
 // Sets the rows per head of a q or k tensor whose rows the file stores in pairs.
 static enum status head_set(struct tensor *to, const struct gguf_tensor *from, const char *name,
-                            const struct rope_rows *family, const struct gguf *file,
+                            const struct listing *listing, const struct gguf *file,
                             struct error *err)
 {
     bool q = strstr(name, ".attn_q.") != NULL, k = strstr(name, ".attn_k.") != NULL;
-    if (!family->paired || (!q && !k))
+    if (!(listing->family->flags & GGUF_PAIRED) || (!q && !k))
         return STATUS_OK;
-    uint64_t rows = from->shape[from->dims - 1], heads = family->heads[k];
+    uint64_t rows = from->shape[from->dims - 1], heads = listing->heads[k];
     if (rows % (2 * heads) != 0 || rows > UINT32_MAX)
         return error_set(
             err, STATUS_INVALID,
@@ -151,16 +223,17 @@ static enum status head_set(struct tensor *to, const struct gguf_tensor *from, c
 }
 
 static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from,
-                               const struct rope_rows *family, const struct gguf *file,
+                               const struct listing *listing, const struct gguf *file,
                                struct arena *arena, struct error *err)
 {
     const struct gguf *home = gguf_home(file, from);
     char name[GGUF_NAME_MAX + 1], made[TENSOR_NAME_MAX];
     snprintf(name, sizeof name, "%.*s", (int)from->name.bytes, from->name.at);
-    const struct name_pair *pair = family->encoder ? encoder_names : decoder_names;
-    while (pair->file && !name_rewrite(made, name, pair->file, pair->model))
-        pair++;
-    if (!pair->file)
+    int i = 0;
+    while (i < NAMES && !(pair_applies(&names[i], listing->family) &&
+                          name_rewrite(made, name, names[i].file, names[i].model)))
+        i++;
+    if (i == NAMES)
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: the tensor %s does not belong to this architecture: the file is of a "
                          "variant that is not served, take the model's Hugging Face folder",
@@ -175,27 +248,32 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
                           .offset = from->offset,
                           .fd = -1,
                           .file = home->name};
-    for (uint32_t i = 0; i < from->dims; i++)
-        to->shape[i] = from->shape[from->dims - 1 - i];
+    for (uint32_t d = 0; d < from->dims; d++)
+        to->shape[d] = from->shape[from->dims - 1 - d];
     // A table of one row, stored as a vector.
     if (to->dims == 1 && strcmp(name, "token_types.weight") == 0) {
         to->shape[1] = to->shape[0];
         to->shape[0] = 1;
         to->dims = 2;
     }
-    return head_set(to, from, name, family, file, err);
+    return head_set(to, from, name, listing, file, err);
 }
 
 enum status gguf_tensors_list(struct tensor **out, uint32_t *count, struct arena *arena,
                               const struct gguf *file, struct error *err)
 {
-    struct rope_rows family;
+    struct listing listing;
     *count = 0;
-    enum status status = family_read(&family, file, err);
+    enum status status = listing_read(&listing, file, err);
     if (status != STATUS_OK)
         return status;
     *out = arena_alloc_zeroed(arena, file->tensor_count + 1, sizeof **out);
-    for (uint32_t i = 0; i < file->tensor_count && status == STATUS_OK; i++, (*count)++)
-        status = tensor_make(&(*out)[i], &file->tensors[i], &family, file, arena, err);
+    for (uint32_t i = 0; i < file->tensor_count && status == STATUS_OK; i++) {
+        if (is_further(&file->tensors[i], &listing))
+            continue;
+        status = tensor_make(&(*out)[*count], &file->tensors[i], &listing, file, arena, err);
+        if (status == STATUS_OK)
+            (*out)[(*count)++].part = file->tensors[i].part;
+    }
     return status;
 }

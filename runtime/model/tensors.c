@@ -83,8 +83,8 @@ static enum status gguf_add(struct tensors *set, const char *path, struct error 
     status = gguf_tensors_list(&list, &count, set->arena, &set->gguf->gguf, err);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t i = 0; i < count; i++) // the list has the order of gguf.tensors
-        list[i].fd = gguf_file_mapping(set->gguf, set->gguf->gguf.tensors[i].part)->fd;
+    for (uint32_t i = 0; i < count; i++)
+        list[i].fd = gguf_file_mapping(set->gguf, list[i].part)->fd;
     return tensors_append(set, path, list, count, err);
 }
 
@@ -294,7 +294,7 @@ const struct tensor *tensors_find(const struct tensors *set, const char *name)
 const char *tensors_name_in_file(const struct tensors *set, const char *name,
                                  char out[TENSOR_NAME_MAX])
 {
-    return set->gguf && gguf_tensor_name_back(out, name) ? out : name;
+    return set->gguf && gguf_tensor_name_back(out, name, &set->gguf->gguf) ? out : name;
 }
 
 const struct tensors_words *tensors_words(const struct tensors *set)

@@ -40,6 +40,7 @@ struct tensor {
     uint64_t offset;  // offset of the bytes in the file
     int fd;           // descriptor of the file; -1 while parsing
     const char *file; // name of the file within the folder
+    uint32_t part;    // file of a GGUF model in several files, from 0 (gguf_tensor.part)
 };
 
 struct tensors;

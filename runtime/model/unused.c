@@ -20,11 +20,13 @@ static bool ends_with(const char *name, const char *end)
     return bytes >= tail && strcmp(name + bytes - tail, end) == 0;
 }
 
-// Returns true for a tensor of a GGUF file that may be unused: config.json contains rope_freqs;
-// embedders and rerankers may keep the generator's head.
+// Returns true for a tensor of a GGUF file that may be unused: config.json contains the factors of
+// frequencies; embedders and rerankers may keep the generator's head.
 static bool gguf_spare(const char *name, const struct model_config *config)
 {
     return strcmp(name, "rope_freqs.weight") == 0 ||
+           strcmp(name, "rope_factors_long.weight") == 0 ||
+           strcmp(name, "rope_factors_short.weight") == 0 ||
            (config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
 }
 

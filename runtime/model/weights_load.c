@@ -88,8 +88,9 @@ static enum status put_codes(struct loader *l, struct weight *weight,
     enum { BAND_BYTES = 16 << 20 };
     const struct tensor *tensor = part->tensor;
     uint64_t row_bytes = tensor->blocks->bytes * (uint64_t)part->stride / tensor->blocks->elements;
-    // heads of paired rows stay together
-    uint32_t least = tensor->rope_head > 0 ? tensor->rope_head * 16 : 16;
+    // The architecture has the rows in pairs, or only the file.
+    uint32_t head = part->head > 0 ? part->head : tensor->rope_head;
+    uint32_t least = head > 0 ? head * 16 : 16; // heads of paired rows stay together
     uint32_t each = (uint32_t)(BAND_BYTES / row_bytes) / least * least + least;
     enum status status = STATUS_OK;
     for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
@@ -101,7 +102,8 @@ static enum status put_codes(struct loader *l, struct weight *weight,
             .stride = part->stride,
             .first = part_first(part) + (uint64_t)done * part->stride,
             .format = dequantise_format(tensor->blocks),
-            .paired = tensor->rope_head,
+            .paired = head,
+            .rotary = part->head > 0 ? part->rotary : tensor->rope_rotary,
         };
         status = rows_put(l, weight, part->to_row + done, &source);
         mapping_drop((const char *)tensor->map + (part->from_row + done) * row_bytes,

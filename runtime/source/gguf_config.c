@@ -3,6 +3,7 @@
 // embedders, modules.json and the configuration of the pooling. All keys are checked here, so that
 // an error names a key and not a field that the file does not have. Loading thread only.
 #include "runtime/source/gguf_documents.h"
+#include "runtime/source/gguf_family.h"
 
 #include "base/safe.h"
 #include "runtime/source/config_keys.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 160, ENDS_MAX = 16 };
+enum { ENDS_MAX = 16 };
 
 struct ends {
     uint32_t ids[ENDS_MAX];
@@ -21,58 +22,20 @@ struct ends {
 
 enum gguf_pooling { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK };
 
-struct gguf_family {
-    const char *name;                 // value of general.architecture
-    const char *generator, *embedder; // names in config.json; NULL: not served as such
-    bool ranks;                       // true if its rerankers compare the tokens yes and no
-    // keys of config_keys.h, named as in config.json, that this file reads for the family; NULL:
-    // none
-    const char *reads;
-};
-
-static const struct gguf_family families[] = {
-    {"bert", NULL, "BertModel", false, NULL},
-    {"llama", "LlamaForCausalLM", "LlamaModel", false, NULL},
-    {"qwen2", "Qwen2ForCausalLM", "Qwen2Model", false, NULL},
-    {"qwen3", "Qwen3ForCausalLM", "Qwen3Model", true, NULL},
-};
-
-const char *gguf_family(const char *architecture)
+void config_key_make(char out[GGUF_KEY_BYTES], const struct config_writer *w, const char *rest)
 {
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        const struct gguf_family *family = &families[i];
-        if ((family->generator && strcmp(family->generator, architecture) == 0) ||
-            strcmp(family->embedder, architecture) == 0)
-            return family->name;
-    }
-    return NULL;
-}
-
-struct document {
-    struct json_buffer *out;
-    struct arena *scratch;
-    const struct gguf *file;
-    const struct gguf_family *family;
-    struct error *err;
-    enum status status; // the first failure; later calls do nothing
-    uint32_t pooling;
-    uint32_t heads, hidden, head_dim, layers, positions;
-};
-
-// Writes the full key: "llama.block_count" for "block_count".
-static void key_make(char out[KEY_BYTES], const struct document *w, const char *rest)
-{
-    snprintf(out, KEY_BYTES, "%s.%s", w->family->name, rest);
+    snprintf(out, GGUF_KEY_BYTES, "%s.%s", w->family->name, rest);
 }
 
 // Reads the number of the key that ends with `rest`; wanted.key is set here. whole: it must be a
 // whole number.
-static double value_get(struct document *w, const char *rest, struct gguf_number wanted, bool whole)
+static double value_get(struct config_writer *w, const char *rest, struct gguf_number wanted,
+                        bool whole)
 {
-    char key[KEY_BYTES];
+    char key[GGUF_KEY_BYTES];
     double number = 0;
     uint32_t count = 0;
-    key_make(key, w, rest);
+    config_key_make(key, w, rest);
     wanted.key = key;
     if (w->status == STATUS_OK)
         w->status = whole ? gguf_count(&count, w->file, &wanted, w->err)
@@ -80,71 +43,107 @@ static double value_get(struct document *w, const char *rest, struct gguf_number
     return whole ? count : number;
 }
 
-static uint32_t count_get(struct document *w, const char *rest, double low, double high,
+uint32_t config_count_get(struct config_writer *w, const char *rest, double low, double high,
                           double fallback)
 {
     return (uint32_t)value_get(w, rest, (struct gguf_number){NULL, low, high, fallback}, true);
 }
 
-static double number_get(struct document *w, const char *rest, double low, double high,
+double config_number_get(struct config_writer *w, const char *rest, double low, double high,
                          double fallback)
 {
     return value_get(w, rest, (struct gguf_number){NULL, low, high, fallback}, false);
 }
 
-static void put_count(struct document *w, const char *field, uint32_t value)
+void config_put_count(struct config_writer *w, const char *field, uint32_t value)
 {
     json_put_format(w->out, ",\"%s\":%u", field, value);
 }
 
-static void put_double(struct document *w, const char *field, double value)
+void config_put_number(struct config_writer *w, const char *field, double value)
 {
     json_put_format(w->out, ",\"%s\":", field);
     json_put_double(w->out, isfinite(value) ? value : 0);
 }
 
-static enum status family_find(struct document *w)
+// Refuses files that accompany a model.
+static enum status type_check(const struct config_writer *w, struct text architecture)
+{
+    struct text type;
+    enum status status = gguf_text(&type, w->file, "general.type", w->err);
+    if (status != STATUS_OK)
+        return status;
+    bool adapter = type.at && text_is(type, "adapter");
+    bool encoder = text_is(architecture, "clip") || (type.at && text_is(type, "mmproj"));
+    if (!encoder && (!type.at || text_is(type, "model")))
+        return STATUS_OK;
+    return error_set(w->err, STATUS_UNSUPPORTED, "%s: %s", w->file->name,
+                     adapter   ? "the file is an adapter (general.type), which is not served: "
+                                 "merge it into its model and take that"
+                     : encoder ? "the file is the image or audio encoder of a model, which is not "
+                                 "served: give the file of the model itself"
+                               : "the file is not a model (general.type): give the file of one");
+}
+
+static enum status family_find(struct config_writer *w)
 {
     struct text name;
     enum status status = gguf_text(&name, w->file, "general.architecture", w->err);
+    if (status == STATUS_OK)
+        status = type_check(w, name.at ? name : text_of(""));
     if (status != STATUS_OK)
         return status;
-    for (size_t i = 0; name.at && i < sizeof families / sizeof families[0]; i++)
-        if (text_is(name, families[i].name))
-            w->family = &families[i];
+    w->family = gguf_family_find(name);
     if (w->family)
         return STATUS_OK;
+    char known[256];
+    gguf_family_list(known, sizeof known);
     return error_set(w->err, STATUS_UNSUPPORTED,
-                     "%s: the key general.architecture is %.64s; bert, llama, qwen2 and qwen3 are "
-                     "served, take a model of one of them",
-                     w->file->name, name.at ? safe_of(name).at : "missing");
+                     "%s: the key general.architecture is %.64s; %s are served, take a model of "
+                     "one of them",
+                     w->file->name, name.at ? safe_of(name).at : "missing", known);
 }
 
-static bool has_tensor(const struct document *w, const char *name)
+static bool has_tensor(const struct config_writer *w, const char *name)
 {
     return gguf_tensor_find(w->file, name) != NULL;
 }
 
-static void put_architecture(struct document *w)
+// Returns the window of the layers that have one; 0: none. llama.cpp gives EXAONE 4 of 64 layers a
+// window of 4,096 keys if the file has no other.
+static uint32_t window_of(struct config_writer *w)
 {
-    w->pooling = count_get(w, "pooling_type", 0, 4, POOLING_NONE);
+    bool exaone = w->layers == 64 && strcmp(w->family->name, "exaone4") == 0;
+    return config_count_get(w, "attention.sliding_window", 0, 1 << 24, exaone ? 4096 : 0);
+}
+
+static void put_architecture(struct config_writer *w)
+{
+    w->pooling = config_count_get(w, "pooling_type", 0, 4, POOLING_NONE);
     const struct gguf_family *family = w->family;
-    bool ranks = w->pooling == POOLING_RANK && family->ranks;
+    bool ranks = w->pooling == POOLING_RANK && (family->flags & GGUF_RANKS);
     bool embeds = !family->generator || (w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST);
+    const char *generator =
+        family->windowed && window_of(w) > 0 ? family->windowed : family->generator;
     if (w->status == STATUS_OK && w->pooling == POOLING_RANK && !ranks)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.pooling_type is 4, a reranker: of GGUF files those "
                               "of qwen3 are served, take its Hugging Face folder",
                               w->file->name, family->name);
+    if (w->status == STATUS_OK && embeds && !family->embedder)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.pooling_type is %u, an embedder: those of bert, "
+                              "llama, qwen2 and qwen3 are served, take another model",
+                              w->file->name, family->name, w->pooling);
     json_put_format(w->out, "{\"architectures\":[\"%s\"]",
-                    embeds ? family->embedder : family->generator);
+                    embeds && family->embedder ? family->embedder : generator);
     if (ranks)
         json_put_literal(w->out, ",\"is_original_qwen3_reranker\":true");
 }
 
 // Returns the rows of the embedding table; for a file with only a vocabulary, the length of its
 // list.
-static uint32_t vocab_of(struct document *w)
+static uint32_t vocab_of(struct config_writer *w)
 {
     const struct gguf_tensor *table = gguf_tensor_find(w->file, "token_embd.weight");
     const struct gguf_value *tokens = gguf_find(w->file, "tokenizer.ggml.tokens");
@@ -157,15 +156,17 @@ static uint32_t vocab_of(struct document *w)
     return (uint32_t)rows;
 }
 
-static void put_shape(struct document *w)
+static void put_shape(struct config_writer *w)
 {
-    w->hidden = count_get(w, "embedding_length", 8, 1 << 16, NAN);
-    w->layers = count_get(w, "block_count", 1, 1024, NAN);
-    w->heads = count_get(w, "attention.head_count", 1, 1024, NAN);
-    uint32_t kv = count_get(w, "attention.head_count_kv", 1, 1024, w->heads);
+    w->hidden = config_count_get(w, "embedding_length", 8, 1 << 16, NAN);
+    w->layers = config_count_get(w, "block_count", 1, 1024, NAN);
+    w->layers -=
+        config_count_get(w, "nextn_predict_layers", 0, w->layers > 0 ? w->layers - 1 : 0, 0);
+    w->heads = config_count_get(w, "attention.head_count", 1, 1024, NAN);
+    uint32_t kv = config_count_get(w, "attention.head_count_kv", 1, 1024, w->heads);
     uint32_t share = w->heads > 0 ? w->hidden / w->heads : 0;
-    w->head_dim = count_get(w, "attention.key_length", 8, 512, share);
-    uint32_t values = count_get(w, "attention.value_length", 8, 512, w->head_dim);
+    w->head_dim = config_count_get(w, "attention.key_length", 8, 512, share);
+    uint32_t values = config_count_get(w, "attention.value_length", 8, 512, w->head_dim);
     bool whole = w->heads > 0 && w->head_dim >= 16 &&
                  (w->head_dim != share || w->hidden % w->heads == 0) && kv > 0 &&
                  w->heads % kv == 0;
@@ -181,121 +182,13 @@ static void put_shape(struct document *w)
                               "%s: the key %s.attention.value_length is %u and key_length %u: "
                               "heads of two lengths are not served, take another model",
                               w->file->name, w->family->name, values, w->head_dim);
-    put_count(w, "hidden_size", w->hidden);
-    put_count(w, "num_hidden_layers", w->layers);
-    put_count(w, "num_attention_heads", w->heads);
-    put_count(w, "num_key_value_heads", kv);
-    put_count(w, "intermediate_size", count_get(w, "feed_forward_length", 8, 1 << 20, NAN));
-    put_count(w, "vocab_size", vocab_of(w));
-}
-
-// Writes the divisors of the frequencies in the tensor rope_freqs (Llama 3) as factors of longrope.
-static void put_factors(struct document *w, const struct gguf_tensor *factors)
-{
-    uint64_t count = factors->shape[0];
-    if (factors->type->id != GGUF_TYPE_F32 || factors->dims != 1 || count != w->head_dim / 2) {
-        w->status = error_set(w->err, STATUS_INVALID,
-                              "%s: the tensor rope_freqs.weight is not %u factors in F32; take "
-                              "another file of the model",
-                              w->file->name, w->head_dim / 2);
-        return;
-    }
-    static const char *const names[] = {"short_factor", "long_factor"};
-    json_put_literal(w->out,
-                     ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"attention_factor\":1");
-    for (int n = 0; n < 2; n++) {
-        json_put_format(w->out, ",\"%s\":[", names[n]);
-        for (uint64_t i = 0; i < count && w->status == STATUS_OK; i++) {
-            float factor;
-            memcpy(&factor, w->file->file.at + factors->offset + i * sizeof factor, sizeof factor);
-            if (!(factor >= 1e-3f && factor <= 1e6f))
-                w->status = error_set(w->err, STATUS_INVALID,
-                                      "%s: the tensor rope_freqs.weight has a factor that is not "
-                                      "0.001 to 1e+06; the file is damaged, download it again",
-                                      w->file->name);
-            json_put_literal(w->out, i > 0 ? "," : "");
-            json_put_double(w->out, w->status == STATUS_OK ? (double)factor : 1);
-        }
-        json_put_literal(w->out, "]");
-    }
-    json_put_literal(w->out, "}");
-}
-
-struct scaling {
-    bool yarn; // true: yarn; false: linear
-    double factor;
-};
-
-// Reads the scaling of positions; returns false if the keys specify none. A factor without a type
-// is linear.
-static bool scaling_read(struct scaling *out, struct document *w)
-{
-    char key[KEY_BYTES];
-    struct text type;
-    key_make(key, w, "rope.scaling.type");
-    w->status = gguf_text(&type, w->file, key, w->err);
-    bool linear = type.at && text_is(type, "linear");
-    out->yarn = type.at && text_is(type, "yarn");
-    double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
-    if (w->status == STATUS_OK && attention != 1 && !out->yarn)
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key %s.rope.scaling.attn_factor is served with yarn alone, "
-                              "take the model's Hugging Face folder",
-                              w->file->name, w->family->name);
-    if (w->status != STATUS_OK || (type.at && text_is(type, "none")))
-        return false;
-    if (type.at && !linear && !out->yarn) {
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key %s is %.64s; none, linear and yarn are served, take the "
-                              "model's Hugging Face folder",
-                              w->file->name, key, safe_of(type).at);
-        return false;
-    }
-    double older = number_get(w, "rope.scale_linear", 1e-3, 1e6, 0); // the key's name before 2024
-    double fallback = older > 0 ? older : type.at ? (double)NAN : 1;
-    out->factor = number_get(w, "rope.scaling.factor", 1e-3, 1e6, fallback);
-    return w->status == STATUS_OK && (type.at || out->factor != 1);
-}
-
-static void put_scaling(struct document *w, const struct scaling *scaling)
-{
-    double factor = scaling->factor;
-    json_put_format(w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"",
-                    scaling->yarn ? "yarn" : "linear");
-    put_double(w, "factor", factor);
-    uint32_t original = count_get(w, "rope.scaling.original_context_length", 1, 1 << 24, 0);
-    double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
-    if (original > 0)
-        put_count(w, "original_max_position_embeddings", original);
-    if (attention != 1) // config.json has the product of yarn's factor and this one
-        put_double(w, "attention_factor", attention * (factor > 1 ? 0.1 * log(factor) + 1 : 1));
-    put_double(w, "beta_fast", number_get(w, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
-    put_double(w, "beta_slow", number_get(w, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
-    json_put_literal(w->out, "}");
-}
-
-static void put_rope(struct document *w)
-{
-    put_double(w, "rope_theta", number_get(w, "rope.freq_base", 1.0001, 1e12, 10000));
-    uint32_t rotary = count_get(w, "rope.dimension_count", 4, 512, w->head_dim);
-    if (w->status == STATUS_OK && rotary != w->head_dim)
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key %s.rope.dimension_count is %u and heads have %u "
-                              "columns: rotating some of them is not served, take another model",
-                              w->file->name, w->family->name, rotary, w->head_dim);
-    const struct gguf_tensor *factors = gguf_tensor_find(w->file, "rope_freqs.weight");
-    struct scaling scaling = {false, 1};
-    bool scaled = w->status == STATUS_OK && scaling_read(&scaling, w);
-    if (scaled && factors)
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the tensor rope_freqs.weight and the keys %s.rope.scaling both "
-                              "scale positions: only one of them is served, take the model's "
-                              "Hugging Face folder",
-                              w->file->name, w->family->name);
-    else if (scaled)
-        put_scaling(w, &scaling);
-    else if (w->status == STATUS_OK && factors)
-        put_factors(w, factors);
+    config_put_count(w, "hidden_size", w->hidden);
+    config_put_count(w, "num_hidden_layers", w->layers);
+    config_put_count(w, "num_attention_heads", w->heads);
+    config_put_count(w, "num_key_value_heads", kv);
+    config_put_count(w, "intermediate_size",
+                     config_count_get(w, "feed_forward_length", 8, 1 << 20, NAN));
+    config_put_count(w, "vocab_size", vocab_of(w));
 }
 
 // Returns a number or a flag as JSON, other values as a text.
@@ -314,7 +207,7 @@ static json_t *value_json(const struct gguf_value *value)
 }
 
 // Refuses a key of the table of keys (config_keys.h) with a value that changes the model.
-static void key_judge(struct document *w, const struct gguf_value *value,
+static void key_judge(struct config_writer *w, const struct gguf_value *value,
                       const struct config_key *key, const struct config_facts *facts)
 {
     json_t *json = value_json(value);
@@ -330,32 +223,52 @@ static void key_judge(struct document *w, const struct gguf_value *value,
     json_decref(json);
 }
 
+// Returns true for a key that this file or gguf_rope.c reads for the family, or that has no effect.
+// rest: the key after the name of the family.
+static bool key_is_read(const struct gguf_family *family, const char *rest)
+{
+    static const struct {
+        const char *rest;
+        uint32_t flags; // the families that read it have one of these flags; 0: all do
+    } known[] = {
+        {"attention.causal", 0},
+        {"attention.head_count", 0},
+        {"attention.head_count_kv", 0},
+        {"attention.key_length", 0},
+        {"attention.layer_norm_epsilon", 0},
+        {"attention.layer_norm_rms_epsilon", 0},
+        {"attention.sliding_window", 0},
+        {"attention.sliding_window_pattern", GGUF_WINDOW},
+        {"attention.value_length", 0},
+        {"expert_count", 0},
+        {"rope.dimension_count", 0},
+        {"rope.freq_base", 0},
+        {"rope.freq_base_swa", GGUF_WINDOW},
+        {"rope.scale_linear", 0},
+        {"rope.scaling.attn_factor", 0},
+        {"rope.scaling.factor", 0},
+        {"rope.scaling.finetuned", 0},
+        {"rope.scaling.original_context_length", 0},
+        {"rope.scaling.type", 0},
+        {"rope.scaling.yarn_attn_factor", 0},
+        {"rope.scaling.yarn_beta_fast", 0},
+        {"rope.scaling.yarn_beta_slow", 0},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(rest, known[i].rest) == 0)
+            return known[i].flags == 0 || (known[i].flags & family->flags);
+    return false;
+}
+
+static bool begins_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
 // Refuses keys that no code reads and that change what the model computes, and unknown keys of the
 // groups whose keys may.
-static void keys_check(struct document *w)
+static void keys_check(struct config_writer *w)
 {
-    static const char *const groups[] = {"rope.", "attention."};
-    static const char *const known[] = {
-        "attention.causal",
-        "attention.head_count",
-        "attention.head_count_kv",
-        "attention.key_length",
-        "attention.layer_norm_epsilon",
-        "attention.layer_norm_rms_epsilon",
-        "attention.sliding_window",
-        "attention.value_length",
-        "expert_count",
-        "rope.dimension_count",
-        "rope.freq_base",
-        "rope.scale_linear",
-        "rope.scaling.attn_factor",
-        "rope.scaling.factor",
-        "rope.scaling.finetuned", // has no effect
-        "rope.scaling.original_context_length",
-        "rope.scaling.type",
-        "rope.scaling.yarn_beta_fast",
-        "rope.scaling.yarn_beta_slow",
-    };
     const struct config_facts facts = {
         .family = w->family->generator ? KEY_DECODERS : KEY_ENCODERS,
         .reads = w->family->reads,
@@ -366,17 +279,13 @@ static void keys_check(struct document *w)
     size_t family = strlen(w->family->name);
     for (uint32_t i = 0; i < w->file->value_count && w->status == STATUS_OK; i++) {
         struct text key = w->file->values[i].key;
-        char rest[KEY_BYTES];
+        char rest[GGUF_KEY_BYTES];
         if (key.bytes <= family || memcmp(key.at, w->family->name, family) != 0 ||
             key.at[family] != '.')
             continue;
         snprintf(rest, sizeof rest, "%.*s", (int)(key.bytes - family - 1), key.at + family + 1);
-        bool matters = false, read = false;
-        for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
-            matters = matters || (strlen(rest) > strlen(groups[k]) &&
-                                  memcmp(rest, groups[k], strlen(groups[k])) == 0);
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            read = read || strcmp(rest, known[k]) == 0;
+        bool matters = begins_with(rest, "rope.") || begins_with(rest, "attention.");
+        bool read = key_is_read(w->family, rest);
         const struct config_key *row = read ? NULL : config_key_of_gguf(rest, facts.family);
         if (row)
             key_judge(w, &w->file->values[i], row, &facts);
@@ -388,11 +297,11 @@ static void keys_check(struct document *w)
     }
 }
 
-static void causal_check(struct document *w)
+static void causal_check(struct config_writer *w)
 {
     bool causal;
-    char key[KEY_BYTES];
-    key_make(key, w, "attention.causal");
+    char key[GGUF_KEY_BYTES];
+    config_key_make(key, w, "attention.causal");
     if (w->status == STATUS_OK)
         w->status = gguf_flag(&causal, w->file, key, true, w->err);
     if (w->status == STATUS_OK && !causal)
@@ -402,45 +311,124 @@ static void causal_check(struct document *w)
                               w->file->name, key);
 }
 
-static void put_decoder(struct document *w)
+// Returns true if a layer has the window. pattern: the key of the pattern, or NULL.
+static bool layer_windowed(struct config_writer *w, const struct gguf_value *pattern,
+                           uint32_t layer)
 {
-    causal_check(w);
-    w->positions = count_get(w, "context_length", 1, 1 << 24, NAN);
-    put_count(w, "max_position_embeddings", w->positions);
-    put_double(w, "rms_norm_eps", number_get(w, "attention.layer_norm_rms_epsilon", 0, 1, NAN));
-    put_count(w, "head_dim", w->head_dim);
-    put_rope(w);
-    if (count_get(w, "expert_count", 0, 1 << 16, 0) > 0 && w->status == STATUS_OK)
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key %s.expert_count: mixtures of experts are not served, "
-                              "take a dense model",
-                              w->file->name, w->family->name);
-    uint32_t window = count_get(w, "attention.sliding_window", 0, 1 << 24, 0);
+    if (pattern && pattern->kind == GGUF_ARRAY)
+        return gguf_item(pattern, layer) != 0;
+    uint32_t each =
+        config_count_get(w, "attention.sliding_window_pattern", 0, 1024, w->family->pattern);
+    return each == 0 || (layer + 1) % each != 0;
+}
+
+// Writes the window and which layers have it.
+static void put_window(struct config_writer *w)
+{
+    char key[GGUF_KEY_BYTES];
+    uint32_t window = window_of(w);
+    config_key_make(key, w, "attention.sliding_window_pattern");
+    const struct gguf_value *pattern = gguf_find(w->file, key);
+    if (window == 0 || w->status != STATUS_OK) {
+        json_put_literal(w->out, ",\"sliding_window\":null");
+        return;
+    }
+    if (pattern && pattern->kind == GGUF_ARRAY &&
+        (pattern->count < w->layers || gguf_kind_bytes(pattern->item) == 0)) {
+        w->status = error_set(w->err, STATUS_INVALID,
+                              "%s: the key %s is not a list of %u flags; take another file of the "
+                              "model",
+                              w->file->name, key, w->layers);
+        return;
+    }
+    config_put_count(w, "sliding_window", window);
+    json_put_literal(w->out, ",\"layer_types\":[");
+    for (uint32_t i = 0; i < w->layers; i++)
+        json_put_format(w->out, "%s\"%s_attention\"", i > 0 ? "," : "",
+                        layer_windowed(w, pattern, i) ? "sliding" : "full");
+    json_put_literal(w->out, "]");
+}
+
+// Refuses a window of a family for which nothing specifies the layers that have it.
+static void window_check(struct config_writer *w)
+{
+    uint32_t window = window_of(w);
     if (window > 0 && window < w->positions && w->status == STATUS_OK)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.attention.sliding_window: which layers have the "
                               "window is not in the file, take the model's Hugging Face folder",
                               w->file->name, w->family->name);
-    if (has_tensor(w, "blk.0.attn_q.bias"))
-        json_put_literal(w->out, ",\"attention_bias\":true");
-    if (has_tensor(w, "blk.0.ffn_up.bias"))
-        json_put_literal(w->out, ",\"mlp_bias\":true");
 }
 
-static void put_encoder(struct document *w)
+// Writes the factors and the scale of attention that the family has.
+static void put_factors(struct config_writer *w)
+{
+    double scale = w->head_dim > 0 ? 1 / sqrt(w->head_dim) : 1;
+    if (w->family->flags & GGUF_MULTIPLIERS) {
+        config_put_number(w, "embedding_multiplier",
+                          config_number_get(w, "embedding_scale", 1e-6, 1e6, 1));
+        config_put_number(w, "residual_multiplier",
+                          config_number_get(w, "residual_scale", 1e-6, 1e6, 1));
+        config_put_number(w, "attention_multiplier",
+                          config_number_get(w, "attention.scale", 1e-6, 1e6, scale));
+        config_put_number(w, "logits_scaling", config_number_get(w, "logit_scale", 1e-6, 1e6, NAN));
+    }
+    // The scale of Gemma 3 is not in the file. Its largest model, of 62 layers, has another one.
+    if (w->family->flags & GGUF_QUERY_SCALAR)
+        config_put_count(w, "query_pre_attn_scalar",
+                         w->layers == 62 && w->heads > 0 ? w->hidden / w->heads : w->head_dim);
+}
+
+static const char *flag_text(bool flag)
+{
+    return flag ? "true" : "false";
+}
+
+static void put_decoder(struct config_writer *w)
+{
+    causal_check(w);
+    w->positions = config_count_get(w, "context_length", 1, 1 << 24, NAN);
+    config_put_count(w, "max_position_embeddings", w->positions);
+    config_put_number(w, "rms_norm_eps",
+                      config_number_get(w, "attention.layer_norm_rms_epsilon", 0, 1, NAN));
+    config_put_count(w, "head_dim", w->head_dim);
+    config_put_rope(w);
+    if (config_count_get(w, "expert_count", 0, 1 << 16, 0) > 0 && w->status == STATUS_OK)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.expert_count: mixtures of experts are not served, "
+                              "take a dense model",
+                              w->file->name, w->family->name);
+    if (w->family->flags & GGUF_WINDOW)
+        put_window(w);
+    else
+        window_check(w);
+    put_factors(w);
+    json_put_format(
+        w->out,
+        ",\"tie_word_embeddings\":%s,\"stored_biases\":{\"qkv\":%s,\"o\":%s,"
+        "\"ffn\":%s}",
+        flag_text(!has_tensor(w, "output.weight")),
+        flag_text(has_tensor(w, "blk.0.attn_q.bias") || has_tensor(w, "blk.0.attn_qkv.bias")),
+        flag_text(has_tensor(w, "blk.0.attn_output.bias")),
+        flag_text(has_tensor(w, "blk.0.ffn_up.bias")));
+}
+
+static void put_encoder(struct config_writer *w)
 {
     const struct gguf_tensor *positions = gguf_tensor_find(w->file, "position_embd.weight");
     const struct gguf_tensor *kinds = gguf_tensor_find(w->file, "token_types.weight");
-    w->positions = count_get(w, "context_length", 1, 1 << 24, NAN);
-    put_double(w, "layer_norm_eps", number_get(w, "attention.layer_norm_epsilon", 0, 1, NAN));
+    w->positions = config_count_get(w, "context_length", 1, 1 << 24, NAN);
+    config_put_number(w, "layer_norm_eps",
+                      config_number_get(w, "attention.layer_norm_epsilon", 0, 1, NAN));
     if (w->status == STATUS_OK && positions && positions->dims == 2 &&
         positions->shape[1] < 1 << 24)
         w->positions = (uint32_t)positions->shape[1];
-    put_count(w, "max_position_embeddings", w->positions);
-    put_count(w, "type_vocab_size",
-              kinds && kinds->dims == 2 && kinds->shape[1] <= 1024 ? (uint32_t)kinds->shape[1]
-              : kinds && kinds->dims == 1                          ? 1
-                                                                   : 0);
+    config_put_count(w, "max_position_embeddings", w->positions);
+    config_put_count(w, "type_vocab_size",
+                     kinds && kinds->dims == 2 && kinds->shape[1] <= 1024
+                         ? (uint32_t)kinds->shape[1]
+                     : kinds && kinds->dims == 1 ? 1
+                                                 : 0);
 }
 
 static void end_add(struct ends *ends, uint32_t id)
@@ -453,7 +441,7 @@ static void end_add(struct ends *ends, uint32_t id)
 }
 
 // Adds end ids by their text: converters often write only one of several end ids to the keys.
-static void ends_by_text(struct ends *ends, struct document *w, uint32_t vocab)
+static void ends_by_text(struct ends *ends, struct config_writer *w, uint32_t vocab)
 {
     static const char *const texts[] = {"<|eot_id|>",    "<|im_end|>",      "<|end|>",
                                         "<|return|>",    "<|call|>",        "<end_of_turn>",
@@ -471,7 +459,7 @@ static void ends_by_text(struct ends *ends, struct document *w, uint32_t vocab)
                 end_add(ends, id);
 }
 
-static void put_ends(struct document *w, uint32_t vocab)
+static void put_ends(struct config_writer *w, uint32_t vocab)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
@@ -490,7 +478,7 @@ static void put_ends(struct document *w, uint32_t vocab)
     json_put_literal(w->out, "]}");
 }
 
-static void config_json(struct document *w)
+static void config_json(struct config_writer *w)
 {
     put_architecture(w);
     put_shape(w);
@@ -506,7 +494,7 @@ static void config_json(struct document *w)
 }
 
 // Writes the sampling defaults, which newer files contain.
-static void generation_json(struct document *w)
+static void generation_json(struct config_writer *w)
 {
     static const struct {
         struct gguf_number wanted;
@@ -523,14 +511,14 @@ static void generation_json(struct document *w)
         double value;
         w->status = gguf_number(&value, w->file, &defaults[i].wanted, w->err);
         if (w->status == STATUS_OK && value >= 0)
-            put_double(w, defaults[i].field, value);
+            config_put_number(w, defaults[i].field, value);
     }
     json_put_literal(w->out, "}");
 }
 
-static bool is_pooling(struct document *w)
+static bool is_pooling(struct config_writer *w)
 {
-    w->pooling = count_get(w, "pooling_type", 0, 4, POOLING_NONE);
+    w->pooling = config_count_get(w, "pooling_type", 0, 4, POOLING_NONE);
     return w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST;
 }
 
@@ -555,7 +543,7 @@ static enum status document_make(const struct gguf_output *output, const struct 
 {
     static const char *const poolings[] = {"", "mean", "cls", "lasttoken"};
     struct json_buffer *out = output->out;
-    struct document w = {
+    struct config_writer w = {
         .out = out, .scratch = output->scratch, .file = file, .err = err, .status = STATUS_OK};
     if (strcmp(name, "tokenizer.json") == 0)
         return gguf_tokenizer_json(output, file, err);

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "runtime/source/gguf.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,21 +145,110 @@ static void put_fraction(struct gguf_build *b, const char *family, const char *r
     gguf_key_number(b, key, (float)value);
 }
 
+// Returns a member of rope_parameters for the layers without a window, or of those with one, if
+// config.json has them by kind of layer.
+static const json_t *rope_of(const json_t *config, const char *kind)
+{
+    return json_object_get(json_object_get(config, "rope_parameters"), kind);
+}
+
+// Adds the factors of longrope.
+static void put_rope_factors(struct gguf_build *b, const json_t *scaling)
+{
+    static const char *const names[][2] = {{"short_factor", "rope_factors_short.weight"},
+                                           {"long_factor", "rope_factors_long.weight"}};
+    for (int n = 0; n < 2; n++) {
+        const json_t *list = json_object_get(scaling, names[n][0]), *value;
+        float factors[64];
+        size_t i;
+        json_array_foreach(list, i, value)
+        {
+            check(i < 64, "too many factors");
+            factors[i] = (float)json_number_value(value);
+        }
+        uint64_t count = json_array_size(list);
+        gguf_tensor_add(b, names[n][1], &count, 1, 0, factors, count * sizeof *factors);
+    }
+}
+
 static void put_scaling(struct gguf_build *b, const char *family, const json_t *config)
 {
-    const json_t *scaling = json_object_get(config, "rope_scaling");
+    const json_t *scaling = rope_of(config, "full_attention");
+    if (!scaling)
+        scaling = json_object_get(config, "rope_scaling");
     const char *type = json_string_value(json_object_get(scaling, "rope_type"));
     type = type ? type : json_string_value(json_object_get(scaling, "type"));
     char key[NAME_BYTES];
-    if (!type)
+    if (!type || strcmp(type, "llama3") == 0) // a tensor, which the caller adds
         return;
+    if (strcmp(type, "longrope") == 0) {
+        double positions = field(config, "max_position_embeddings", 1);
+        uint32_t trained = field(config, "original_max_position_embeddings", 1);
+        put_key(b, family, "rope.scaling.original_context_length", trained);
+        put_fraction(b, family, "rope.scaling.attn_factor",
+                     sqrt(1 + log(positions / trained) / log(trained)));
+        put_rope_factors(b, scaling);
+        return;
+    }
     snprintf(key, sizeof key, "%s.rope.scaling.type", family);
     gguf_key_text(b, key, type);
     put_fraction(b, family, "rope.scaling.factor",
                  json_number_value(json_object_get(scaling, "factor")));
+    static const char *const yarn[][2] = {{"attention_factor", "rope.scaling.yarn_attn_factor"},
+                                          {"beta_fast", "rope.scaling.yarn_beta_fast"},
+                                          {"beta_slow", "rope.scaling.yarn_beta_slow"}};
+    for (int i = 0; i < 3; i++)
+        if (json_object_get(scaling, yarn[i][0]))
+            put_fraction(b, family, yarn[i][1],
+                         json_number_value(json_object_get(scaling, yarn[i][0])));
     uint32_t original = field(scaling, "original_max_position_embeddings", 0);
     if (original > 0)
         put_key(b, family, "rope.scaling.original_context_length", original);
+}
+
+// Adds the window, and the layers that have it unless the family's rule gives the same ones.
+static void put_window(struct gguf_build *b, const char *family, const json_t *config)
+{
+    uint32_t window = field(config, "sliding_window", 0);
+    uint32_t each = field(config, "sliding_window_pattern", 0);
+    const json_t *types = json_object_get(config, "layer_types");
+    char key[NAME_BYTES];
+    uint8_t flags[64];
+    if (window == 0 || json_is_false(json_object_get(config, "use_sliding_window")))
+        return;
+    put_key(b, family, "attention.sliding_window", window);
+    if (!types && each == 0)
+        return;
+    uint32_t layers = field(config, "num_hidden_layers", 1);
+    check(layers <= sizeof flags, "too many layers");
+    for (uint32_t i = 0; i < layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        flags[i] = type ? strcmp(type, "sliding_attention") == 0 : (i + 1) % each != 0;
+    }
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", family);
+    gguf_key_array(b, key, BOOL, flags, layers, 1);
+}
+
+// Adds the keys that only some families have.
+static void put_more(struct gguf_build *b, const char *family, const json_t *config)
+{
+    static const char *const factors[][2] = {{"embedding_multiplier", "embedding_scale"},
+                                             {"residual_multiplier", "residual_scale"},
+                                             {"attention_multiplier", "attention.scale"},
+                                             {"logits_scaling", "logit_scale"}};
+    put_window(b, family, config);
+    for (int i = 0; i < 4 && strcmp(family, "granite") == 0; i++) {
+        const json_t *value = json_object_get(config, factors[i][0]);
+        put_fraction(b, family, factors[i][1], value ? json_number_value(value) : 1);
+    }
+    double part = json_number_value(json_object_get(config, "partial_rotary_factor"));
+    uint32_t heads = field(config, "num_attention_heads", 1);
+    uint32_t dim = field(config, "head_dim", field(config, "hidden_size", 1) / heads);
+    if (part > 0)
+        put_key(b, family, "rope.dimension_count", (uint32_t)(part * dim));
+    const json_t *local = json_object_get(rope_of(config, "sliding_attention"), "rope_theta");
+    if (local)
+        put_fraction(b, family, "rope.freq_base_swa", json_number_value(local));
 }
 
 static void put_config(struct gguf_build *b, const char *family, const json_t *config)
@@ -183,9 +273,11 @@ static void put_config(struct gguf_build *b, const char *family, const json_t *c
     put_key(b, family, "attention.value_length", head_dim);
     put_fraction(b, family, "attention.layer_norm_rms_epsilon",
                  json_number_value(json_object_get(config, "rms_norm_eps")));
+    const json_t *full = rope_of(config, "full_attention");
     put_fraction(b, family, "rope.freq_base",
-                 json_number_value(json_object_get(config, "rope_theta")));
+                 json_number_value(json_object_get(full ? full : config, "rope_theta")));
     put_scaling(b, family, config);
+    put_more(b, family, config);
 }
 
 // Adds a vocabulary of words that stand for no text, and <s> and </s>.
@@ -230,8 +322,20 @@ static void rows_interleave(char *to, const char *from, uint32_t rows, size_t ro
                        from + (head * 2 * half + h * half + i) * row_bytes, row_bytes);
 }
 
-static bool name_make(char out[NAME_BYTES], const char *name)
+static bool name_make(char out[NAME_BYTES], const char *name, const char *family)
 {
+    static const char *const own[][3] = {
+        {"gemma3", "post_attention_layernorm.", "post_attention_norm."},
+        {"gemma3", "pre_feedforward_layernorm.", "ffn_norm."},
+        {"gemma3", "post_feedforward_layernorm.", "post_ffw_norm."},
+        {"glm4", "post_self_attn_layernorm.", "post_attention_norm."},
+        {"glm4", "post_mlp_layernorm.", "post_ffw_norm."},
+        {"olmo2", "post_attention_layernorm.", "post_attention_norm."},
+        {"olmo2", "post_feedforward_layernorm.", "post_ffw_norm."},
+        {"exaone4", "post_attention_layernorm.", "post_attention_norm."},
+        {"exaone4", "post_feedforward_layernorm.", "post_ffw_norm."},
+        {"seed_oss", "post_attention_layernorm.", "post_attention_norm."},
+    };
     static const char *const names[][2] = {
         {"embed_tokens.", "token_embd."},
         {"norm.", "output_norm."},
@@ -240,12 +344,14 @@ static bool name_make(char out[NAME_BYTES], const char *name)
         {"self_attn.k_proj.", "attn_k."},
         {"self_attn.v_proj.", "attn_v."},
         {"self_attn.o_proj.", "attn_output."},
+        {"self_attn.qkv_proj.", "attn_qkv."},
         {"self_attn.q_norm.", "attn_q_norm."},
         {"self_attn.k_norm.", "attn_k_norm."},
         {"input_layernorm.", "attn_norm."},
         {"post_attention_layernorm.", "ffn_norm."},
         {"mlp.gate_proj.", "ffn_gate."},
         {"mlp.up_proj.", "ffn_up."},
+        {"mlp.gate_up_proj.", "ffn_up."},
         {"mlp.down_proj.", "ffn_down."},
         {"embeddings.word_embeddings.", "token_embd."},
         {"embeddings.position_embeddings.", "position_embd."},
@@ -275,6 +381,13 @@ static bool name_make(char out[NAME_BYTES], const char *name)
         rest += used;
         snprintf(prefix, sizeof prefix, "blk.%u.", layer);
     }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        size_t bytes = strlen(own[i][1]);
+        if (strcmp(family, own[i][0]) != 0 || strncmp(rest, own[i][1], bytes) != 0)
+            continue;
+        snprintf(out, NAME_BYTES, "%s%s%s", prefix, own[i][2], rest + bytes);
+        return true;
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t bytes = strlen(names[i][0]);
         if (strncmp(rest, names[i][0], bytes) != 0)
@@ -292,7 +405,8 @@ static void put_blocks(struct gguf_build *b, const json_t *golden, const struct 
 {
     char name[NAME_BYTES], key[16];
     const struct gguf_type *facts = gguf_type_of(type);
-    check(facts && facts->bytes > 0 && name_make(name, t->name), "no blocks for %s", t->name);
+    check(facts && facts->bytes > 0 && name_make(name, t->name, "llama"), "no blocks for %s",
+          t->name);
     uint64_t rows = (uint64_t)json_integer_value(json_array_get(t->shape, 0));
     uint64_t cols = (uint64_t)json_integer_value(json_array_get(t->shape, 1));
     size_t bytes = rows * cols / facts->elements * facts->bytes;
@@ -312,6 +426,13 @@ static void put_blocks(struct gguf_build *b, const json_t *golden, const struct 
     }
     gguf_tensor_add(b, name, (const uint64_t[]){cols, rows}, 2, type, data, bytes);
     heap_free(data);
+}
+
+// Returns true for the families whose rows of q and k converters interleave.
+static bool is_paired(const char *family)
+{
+    return strcmp(family, "llama") == 0 || strcmp(family, "granite") == 0 ||
+           strcmp(family, "smollm3") == 0;
 }
 
 static void put_tensors(struct gguf_build *b, const json_t *golden, const char *family)
@@ -342,9 +463,12 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         memcpy(data, made.data, made.bytes);
         bool q = strstr(tensor.name, "q_proj."), k = strstr(tensor.name, "k_proj.");
         uint32_t rows = (uint32_t)shape[dims - 1];
-        if (strcmp(family, "llama") == 0 && (q || k))
+        if (is_paired(family) && (q || k))
             rows_interleave(data, made.data, rows, made.bytes / rows, q ? heads : kv);
-        if (name_make(name, tensor.name))
+        bool norm = strstr(tensor.name, "norm.weight") && strncmp(family, "gemma", 5) == 0;
+        for (uint64_t e = 0; norm && e < made.bytes / sizeof(float); e++)
+            ((float *)(void *)data)[e] += 1;
+        if (name_make(name, tensor.name, family))
             gguf_tensor_add(b, name, shape, dims, 0, data, made.bytes);
         heap_free(data);
         heap_free(made.data);
@@ -359,7 +483,10 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
     const json_t *config = json_object_get(golden, "config");
     const json_t *pooling =
         json_object_get(json_object_get(golden, "files"), "1_Pooling/config.json");
-    const char *family = json_string_value(json_object_get(config, "model_type"));
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *family = strcmp(type, "gemma3_text") == 0 ? "gemma3"
+                         : strcmp(type, "olmo3") == 0     ? "olmo2"
+                                                          : type;
     put_config(b, family, config);
     for (uint32_t i = 1; i < 4; i++)
         if (json_is_true(json_object_get(pooling, modes[i])))

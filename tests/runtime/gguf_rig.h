@@ -45,7 +45,7 @@ void gguf_tensor_add(struct gguf_build *b, const char *name, const uint64_t *sha
 // Returns the complete file, which the caller frees with heap_free, and empties `b`.
 struct gguf_bytes gguf_finish(struct gguf_build *b);
 
-// Adds the keys of a golden model of llama, qwen2, qwen3 or bert, its tensors, and a vocabulary.
-// Tensors are float32, or blocks if the golden file names a format. The rows of llama's q and k are
-// in the order that converters write.
+// Adds the keys of a golden model of a family that llama.cpp knows, its tensors, and a vocabulary.
+// Tensors are float32, or blocks if the golden file names a format, with the names, values and
+// order of rows that llama.cpp's converter writes. The caller adds the factors of llama3.
 void gguf_of_golden(struct gguf_build *b, const json_t *golden);

@@ -81,17 +81,22 @@ static void test_rows_of_heads_are_reordered(void **state)
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLS; c++)
             file[r][c] = (float)(r * 100 + c);
-    struct tensor tensor = {.dtype = DTYPE_F32, .map = file, .rope_head = HEAD};
-    for (uint32_t first = 0; first < ROWS; first++) {
-        const struct tensor_place place = {first, ROWS - first, 1, 3, COLS};
-        tensor_rows_read(&out[0][0], &tensor, &place);
-        for (uint32_t r = first; r < ROWS; r++) {
-            uint32_t head = r / HEAD, inside = r % HEAD, half = inside / (HEAD / 2);
-            uint32_t pair = inside % (HEAD / 2), from = head * HEAD + 2 * pair + half;
-            float want = (float)(from * 100 + 2);
-            assert_true((&out[0][0])[(r - first) * 3 + 1] == want);
+    for (uint32_t rotary = 4; rotary <= HEAD; rotary += HEAD - 4)
+        for (uint32_t first = 0; first < ROWS; first++) {
+            struct tensor tensor = {.dtype = DTYPE_F32,
+                                    .map = file,
+                                    .rope_head = HEAD,
+                                    .rope_rotary = rotary == HEAD ? 0 : rotary};
+            const struct tensor_place place = {first, ROWS - first, 1, 3, COLS};
+            tensor_rows_read(&out[0][0], &tensor, &place);
+            for (uint32_t r = first; r < ROWS; r++) {
+                uint32_t head = r / HEAD, inside = r % HEAD, half = inside / (rotary / 2);
+                uint32_t pair = inside % (rotary / 2);
+                uint32_t from = inside < rotary ? head * HEAD + 2 * pair + half : r;
+                float want = (float)(from * 100 + 2);
+                assert_true((&out[0][0])[(r - first) * 3 + 1] == want);
+            }
         }
-    }
 }
 
 static void test_rows_of_16_bit_floats(void **state)
@@ -184,51 +189,6 @@ static void gguf_write(const char *folder, const char *name, struct gguf_build *
     heap_free(bytes.at);
 }
 
-static void test_file_equals_the_folder(void **state)
-{
-    (void)state;
-    static const char *const names[] = {
-        "llama",          "llama-tied", "llama-bias", "llama-linear", "llama-yarn",
-        "llama-mean",     "qwen2",      "qwen3",      "qwen3-model",  "qwen3-embedding",
-        "qwen3-reranker", "bert-mean",  "bert-cls"};
-    static struct outcome want, got;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char folder[64], path[128];
-        json_t *golden = golden_read(names[i]);
-        struct gguf_build b = {.key_count = 0};
-        folder_make(folder);
-        // In GGUF the pooling of a decoder is a key; a file without it is a generator.
-        bool last = strcmp(names[i], "qwen3-model") == 0;
-        golden_folder_write(folder, golden, DTYPE_F32, 1);
-        gguf_of_golden(&b, golden);
-        if (last)
-            gguf_key_count(&b, "qwen3.pooling_type", 3);
-        gguf_write(folder, "m.gguf", &b);
-        snprintf(path, sizeof path, "%s/m.gguf", folder);
-        outcome_of(&want, folder, -1, 1);
-        outcome_of(&got, path, -1, 1);
-        assert_int_equal(want.kind, got.kind);
-        assert_int_equal(want.width, got.width);
-        assert_int_equal(want.dtype, got.dtype);
-        assert_int_equal(want.positions, got.positions);
-        assert_int_equal(want.end_count, got.end_count);
-        assert_int_equal(want.end, got.end);
-        assert_int_equal(want.parameters, got.parameters);
-        if (memcmp(want.values, got.values, want.width * sizeof(float)) != 0)
-            fail_msg("%s: other values from the file", names[i]);
-        json_decref(golden);
-        folder_remove(folder);
-    }
-}
-
-static json_t *scaling_take(json_t *golden)
-{
-    json_t *config = json_object_get(golden, "config");
-    json_t *scaling = json_incref(json_object_get(config, "rope_scaling"));
-    json_object_del(config, "rope_scaling");
-    return scaling;
-}
-
 // Adds the tensor rope_freqs as converters write it for llama3 and for a linear factor.
 static void freqs_add(struct gguf_build *b, const json_t *config, const json_t *scaling)
 {
@@ -250,6 +210,146 @@ static void freqs_add(struct gguf_build *b, const json_t *config, const json_t *
         factors[i] = (float)(low > 0 ? by : factor);
     }
     gguf_tensor_add(b, "rope_freqs.weight", &(uint64_t){dim / 2}, 1, 0, factors, 4ul * (dim / 2));
+}
+
+// Writes a golden model as a folder and as FOLDER/m.gguf. edit: members that replace those of its
+// config.json first, or NULL.
+static void golden_pair_write(const char *folder, const char *name, const char *edit)
+{
+    json_t *golden = golden_read(name);
+    json_t *config = json_object_get(golden, "config");
+    struct gguf_build b = {.key_count = 0};
+    json_error_t wrong;
+    json_t *members = edit ? json_loads(edit, 0, &wrong) : json_object();
+    assert_non_null(members);
+    json_object_update(config, members);
+    golden_folder_write(folder, golden, DTYPE_F32, 1);
+    gguf_of_golden(&b, golden);
+    const json_t *scaling = json_object_get(config, "rope_scaling");
+    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
+    if (type && strcmp(type, "llama3") == 0)
+        freqs_add(&b, config, scaling);
+    // In GGUF the pooling of a decoder is a key; a file without it is a generator.
+    if (strcmp(name, "qwen3-model") == 0)
+        gguf_key_count(&b, "qwen3.pooling_type", 3);
+    gguf_write(folder, "m.gguf", &b);
+    json_decref(members);
+    json_decref(golden);
+}
+
+static void test_file_equals_the_folder(void **state)
+{
+    (void)state;
+    // apart: the largest difference of a value, relative to the largest value, where a file has
+    // float32 in place of a number that is computed; 0: equal bits.
+    static const struct {
+        const char *name, *edit;
+        float apart;
+    } models[] = {
+        {"llama", NULL, 0},
+        {"llama-tied", NULL, 0},
+        {"llama-bias", NULL, 0},
+        {"llama-linear", NULL, 0},
+        {"llama-yarn", NULL, 0},
+        {"llama-mean", NULL, 0},
+        {"qwen2", NULL, 0},
+        {"qwen3", NULL, 0},
+        {"qwen3-model", NULL, 0},
+        {"qwen3-embedding", NULL, 0},
+        {"qwen3-reranker", NULL, 0},
+        {"bert-mean", NULL, 0},
+        {"bert-cls", NULL, 0},
+        {"gemma", NULL, 0},
+        // A file has no scale of attention and no interval of rotary layers.
+        {"gemma3", "{\"query_pre_attn_scalar\":24}", 0},
+        {"gemma3-nested", "{\"query_pre_attn_scalar\":24}", 0},
+        {"smollm3-interval", "{\"no_rope_layer_interval\":4}", 0},
+        {"phi3", NULL, 0},
+        {"phi3-longrope-short", NULL, 1e-5f},
+        {"granite", NULL, 0},
+        {"granite-bias", NULL, 0},
+        {"olmo2", NULL, 0},
+        {"olmo3", NULL, 1e-5f},
+        {"exaone4", NULL, 0},
+        {"exaone4-no-window", NULL, 1e-5f},
+        {"seed-oss", NULL, 0},
+        {"glm4", NULL, 0},
+        {"ernie4-5", NULL, 0},
+    };
+    static struct outcome want, got;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char folder[64], path[128];
+        folder_make(folder);
+        golden_pair_write(folder, models[i].name, models[i].edit);
+        snprintf(path, sizeof path, "%s/m.gguf", folder);
+        outcome_of(&want, folder, -1, 1);
+        outcome_of(&got, path, -1, 1);
+        assert_int_equal(want.kind, got.kind);
+        assert_int_equal(want.width, got.width);
+        assert_int_equal(want.dtype, got.dtype);
+        assert_int_equal(want.positions, got.positions);
+        assert_int_equal(want.end_count, got.end_count);
+        assert_int_equal(want.end, got.end);
+        assert_int_equal(want.parameters, got.parameters);
+        float apart = 0, most = 0;
+        for (uint32_t k = 0; k < want.width; k++) {
+            apart = fmaxf(apart, fabsf(want.values[k] - got.values[k]));
+            most = fmaxf(most, fabsf(want.values[k]));
+        }
+        if (!(most > 0 && apart <= models[i].apart * most))
+            fail_msg("%s: values from the file differ by %g of %g", models[i].name, (double)apart,
+                     (double)most);
+        folder_remove(folder);
+    }
+}
+
+static json_t *scaling_take(json_t *golden)
+{
+    json_t *config = json_object_get(golden, "config");
+    json_t *scaling = json_incref(json_object_get(config, "rope_scaling"));
+    json_object_del(config, "rope_scaling");
+    return scaling;
+}
+
+// A file has the biases for which it has tensors, whatever its family: q, k and v of a llama, none
+// of a qwen2. Layers that only predict further tokens are left out.
+static void test_parts_that_files_have_or_lack(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *golden, *family;
+        bool further;
+    } cases[] = {{"qwen2", "llama", false}, {"llama", "qwen2", false}, {"glm4", "glm4", true}};
+    static struct outcome want, got;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char folder[64], path[128];
+        const char *family = cases[i].family;
+        json_t *golden = golden_read(cases[i].golden);
+        json_t *config = json_object_get(golden, "config");
+        struct gguf_build b = {.key_count = 0};
+        folder_make(folder);
+        golden_folder_write(folder, golden, DTYPE_F32, 1);
+        json_object_set_new(config, "model_type", json_string(family));
+        if (cases[i].further)
+            json_object_set_new(config, "num_hidden_layers", json_integer(3));
+        gguf_of_golden(&b, golden);
+        if (cases[i].further) {
+            float ones[64] = {1};
+            gguf_key_count(&b, "glm4.nextn_predict_layers", 1);
+            gguf_tensor_add(&b, "blk.2.attn_norm.weight", &(uint64_t){64}, 1, 0, ones, sizeof ones);
+            gguf_tensor_add(&b, "blk.2.nextn.enorm.weight", &(uint64_t){64}, 1, 0, ones,
+                            sizeof ones);
+        }
+        gguf_write(folder, "m.gguf", &b);
+        snprintf(path, sizeof path, "%s/m.gguf", folder);
+        outcome_of(&want, folder, -1, 1);
+        outcome_of(&got, path, -1, 1);
+        assert_int_equal(want.parameters, got.parameters);
+        assert_int_equal(want.width, got.width);
+        assert_memory_equal(want.values, got.values, want.width * sizeof(float));
+        json_decref(golden);
+        folder_remove(folder);
+    }
 }
 
 // Every way to write a scaling of positions gives the folder's result. Errors are compared with the
@@ -377,7 +477,7 @@ static void test_files_of_the_reference_writer(void **state)
     }
 }
 
-// Writes the golden llama model with its matrices in Q8_0: blocks of 32 columns, scale 2^-8.
+// Writes a golden model with its matrices in Q8_0: blocks of 32 columns, scale 2^-8.
 static void quantised_write(const char *folder, const json_t *golden)
 {
     struct gguf_build b = {.key_count = 0}, plain = {.key_count = 0};
@@ -418,36 +518,39 @@ static void quantised_write(const char *folder, const json_t *golden)
 }
 
 // Quantised weights are held as in the file on a CPU unless --dtype selects a type; every rank
-// reads its rows and columns.
+// reads its rows and columns. The rows of q and k are in pairs: in llama's file, and in the other
+// two families, where glm4 has only a part of a head in pairs.
 static void test_quantised_weights_and_ranks(void **state)
 {
     (void)state;
     static struct outcome one, two, exact;
-    char folder[64], path[128];
-    json_t *golden = golden_read("llama");
-    folder_make(folder);
-    quantised_write(folder, golden);
-    snprintf(path, sizeof path, "%s/q.gguf", folder);
+    static const char *const models[] = {"llama", "glm4", "ernie4-5"};
     static const int given[] = {-1, DTYPE_I8, DTYPE_BF16};
-    outcome_of(&exact, path, DTYPE_F32, 1);
-    assert_int_equal(exact.dtype, DTYPE_F32);
-    for (int i = 0; i < 3; i++)
-        for (uint32_t ranks = 1; ranks <= 2; ranks++) {
-            outcome_of(&one, path, given[i], ranks);
-            assert_string_equal(one.formats, i == 0 ? "Q8_0" : "");
-            assert_int_equal(one.dtype, i == 1 ? DTYPE_I8 : DTYPE_BF16);
-            assert_true(outcome_apart(&one, &exact) < 0.03);
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char folder[64], path[128];
+        json_t *golden = golden_read(models[m]);
+        folder_make(folder);
+        quantised_write(folder, golden);
+        snprintf(path, sizeof path, "%s/q.gguf", folder);
+        outcome_of(&exact, path, DTYPE_F32, 1);
+        assert_int_equal(exact.dtype, DTYPE_F32);
+        for (int i = 0; i < (m == 0 ? 3 : 1); i++)
+            for (uint32_t ranks = 1; ranks <= 2; ranks++) {
+                outcome_of(&one, path, given[i], ranks);
+                assert_string_equal(one.formats, i == 0 ? "Q8_0" : "");
+                assert_int_equal(one.dtype, i == 1 ? DTYPE_I8 : DTYPE_BF16);
+                assert_true(outcome_apart(&one, &exact) < 0.03);
+            }
+        outcome_of(&two, path, DTYPE_F32, 2);
+        float largest = 0, apart = 0;
+        for (uint32_t i = 0; i < exact.width; i++) {
+            apart = fmaxf(apart, fabsf(exact.values[i] - two.values[i]));
+            largest = fmaxf(largest, fabsf(exact.values[i]));
         }
-    outcome_of(&two, path, DTYPE_F32, 2);
-    float largest = 0, apart = 0;
-    for (uint32_t i = 0; i < exact.width; i++) {
-        float d = exact.values[i] - two.values[i], v = exact.values[i];
-        apart = d > apart ? d : -d > apart ? -d : apart;
-        largest = v > largest ? v : -v > largest ? -v : largest;
+        assert_true(largest > 0.01f && apart < 1e-5f * largest);
+        json_decref(golden);
+        folder_remove(folder);
     }
-    assert_true(largest > 0.01f && apart < 1e-5f * largest);
-    json_decref(golden);
-    folder_remove(folder);
 }
 
 // Blocks of a type in gguf_vectors.json and the values that the reference computes from them.
@@ -666,6 +769,7 @@ int main(void)
         cmocka_unit_test(test_rows_of_heads_are_reordered),
         cmocka_unit_test(test_rows_of_16_bit_floats),
         cmocka_unit_test(test_file_equals_the_folder),
+        cmocka_unit_test(test_parts_that_files_have_or_lack),
         cmocka_unit_test(test_scalings_of_positions),
         cmocka_unit_test(test_reranker_with_two_head_rows),
         cmocka_unit_test(test_files_of_the_reference_writer),

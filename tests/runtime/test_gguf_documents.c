@@ -191,7 +191,8 @@ static void test_keys_of_the_model(void **state)
          "={\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":2,"
          "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"intermediate_size\":96,"
          "\"vocab_size\":3,\"max_position_embeddings\":128,\"rms_norm_eps\":0.5,\"head_dim\":16,"
-         "\"rope_theta\":10000.0,\"eos_token_id\":[]}"},
+         "\"rope_theta\":10000.0,\"partial_rotary_factor\":1.0,\"tie_word_embeddings\":true,"
+         "\"stored_biases\":{\"qkv\":false,\"o\":false,\"ffn\":false},\"eos_token_id\":[]}"},
         {"llama", CONFIG, "llama.pooling_type u32 1", "[\"LlamaModel\"]"},
         {"llama", CONFIG, "llama.pooling_type u32 3", "[\"LlamaModel\"]"},
         {"llama", CONFIG, "llama.pooling_type u32 4", "!llama.pooling_type is 4, a reranker"},
@@ -220,8 +221,15 @@ static void test_keys_of_the_model(void **state)
         {"llama", CONFIG, "llama.ropes u32 1", "\"eos_token_id\""},
         {"llama", CONFIG, "qwen2.rope.x u32 1", "\"eos_token_id\""},
         {"llama", CONFIG, "split.count u16 1", "\"eos_token_id\""},
-        {"llama", CONFIG, "blk.0.attn_q.bias tensor 0 64", "\"attention_bias\":true"},
-        {"llama", CONFIG, "blk.0.ffn_up.bias tensor 0 96", "\"mlp_bias\":true"},
+        {"llama", CONFIG, "blk.0.attn_q.bias tensor 0 64",
+         "{\"qkv\":true,\"o\":false,\"ffn\":false}"},
+        {"llama", CONFIG, "blk.0.attn_qkv.bias tensor 0 64",
+         "{\"qkv\":true,\"o\":false,\"ffn\":false}"},
+        {"llama", CONFIG, "blk.0.attn_output.bias tensor 0 64",
+         "{\"qkv\":false,\"o\":true,\"ffn\":false}"},
+        {"llama", CONFIG, "output.weight tensor 0 64 3", "\"tie_word_embeddings\":false"},
+        {"llama", CONFIG, "blk.0.ffn_up.bias tensor 0 96",
+         "{\"qkv\":false,\"o\":false,\"ffn\":true}"},
         {"llama", CONFIG, "token_embd.weight tensor 0 64 5", "\"vocab_size\":5"},
         {"bert", CONFIG, "",
          "={\"architectures\":[\"BertModel\"],\"hidden_size\":64,\"num_hidden_layers\":2,"
@@ -297,23 +305,103 @@ static void test_scalings(void **state)
         {"llama", CONFIG, "llama.rope.scale_linear f32 8",
          "{\"rope_type\":\"linear\",\"factor\":8.0,"},
         {"llama", CONFIG, "llama.rope.scaling.type text none\nllama.rope.scaling.factor f32 2",
-         "\"rope_theta\":10000.0,\"eos_token_id\""},
+         "\"rope_theta\":10000.0,\"partial_rotary_factor\":1.0,\"tie_word_embeddings\""},
         {"llama", CONFIG, "llama.rope.scaling.type text linear", "!rope.scaling.factor is missing"},
         {"llama", CONFIG, "llama.rope.scaling.type text longrope",
-         "!is longrope; none, linear and"},
+         "!rope_factors_short.weight is missing or not 8 factors"},
+        {"llama", CONFIG, "llama.rope.scaling.type text ntk", "!is ntk; none, linear, yarn and"},
+        {"llama", CONFIG,
+         "rope_factors_short.weight tensor 2 8\nrope_factors_long.weight tensor 3 8\n"
+         "llama.rope.scaling.original_context_length u32 32\n"
+         "llama.rope.scaling.attn_factor f32 1.5",
+         "{\"rope_type\":\"longrope\",\"attention_factor\":1.5,"
+         "\"original_max_position_embeddings\":32,\"short_factor\":[2.0,2.0,2.0,2.0,2.0,2.0,2.0,2."
+         "0],"
+         "\"long_factor\":[3.0,3.0,"},
+        {"llama", CONFIG, "rope_factors_long.weight tensor 3 8", "!rope_factors_short.weight is"},
+        {"llama", CONFIG, "rope_factors_long.weight tensor 3 8\nrope_freqs.weight tensor 3 8",
+         "!rope_freqs.weight and rope_factors_long.weight both scale positions"},
+        {"llama", CONFIG, YARN "\nllama.rope.scaling.yarn_attn_factor f32 1.5",
+         "\"factor\":4.0,\"attention_factor\":1.5,\"beta_fast\""},
         {"llama", CONFIG,
          "llama.rope.scaling.type text linear\nllama.rope.scaling.factor f32 2\n"
          "llama.rope.scaling.attn_factor f32 2",
-         "!attn_factor is served with yarn alone"},
+         "!attn_factor is served with yarn and longrope alone"},
         {"llama", CONFIG, "llama.rope.dimension_count u32 16", "\"eos_token_id\""},
         {"llama", CONFIG, "llama.rope.dimension_count u32 8", "!rotating some of them"},
-        {"llama", CONFIG, "llama.rope.dimension_count u32 32", "!rotating some of them"},
+        {"llama", CONFIG, "llama.rope.dimension_count u32 32", "!rotating these is not"},
+        {"qwen2", CONFIG, "qwen2.rope.dimension_count u32 12",
+         "\"partial_rotary_factor\":0.765625,"},
+        {"qwen2", CONFIG, "qwen2.rope.dimension_count u32 7", "!rotating some of them"},
         {"llama", CONFIG, "rope_freqs.weight tensor 1000000 8",
-         "\"attention_factor\":1,\"short_factor\":[1000000.0,1000000.0,"},
+         "\"attention_factor\":1.0,\"short_factor\":[1000000.0,1000000.0,"},
         {"llama", CONFIG, "rope_freqs.weight tensor 2000000 8", "!a factor that is not 0.001 to"},
-        {"llama", CONFIG, "rope_freqs.weight tensor 1 7", "!rope_freqs.weight is not 8 factors"},
-        {"llama", CONFIG, "rope_freqs.weight tensor 1 9", "!rope_freqs.weight is not 8 factors"},
+        {"llama", CONFIG, "rope_freqs.weight tensor 1 7",
+         "!rope_freqs.weight is missing or not 8 factors"},
+        {"llama", CONFIG, "rope_freqs.weight tensor 1 9",
+         "!rope_freqs.weight is missing or not 8 factors"},
         {"llama", CONFIG, YARN "\nrope_freqs.weight tensor 1 8", "!both scale positions"},
+    };
+    CHECK(cases);
+}
+
+#define WINDOW(family) #family ".attention.sliding_window u32 8\n" #family ".block_count u32 4\n"
+#define FULL "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
+
+// The window and its layers, as llama.cpp fixes them for each family.
+static void test_windows(void **state)
+{
+    (void)state;
+    static const struct document_case cases[] = {
+        {"gemma3", CONFIG, "", "\"sliding_window\":null,\"query_pre_attn_scalar\":16"},
+        {"gemma3", CONFIG, "gemma3.attention.sliding_window u32 8\ngemma3.block_count u32 7",
+         "\"sliding_window\":8,\"layer_types\":[" SLIDING "," SLIDING "," SLIDING "," SLIDING
+         "," SLIDING "," FULL "," SLIDING "]"},
+        {"gemma3", CONFIG,
+         "gemma3.attention.sliding_window u32 8\ngemma3.attention.sliding_window_pattern u32 2",
+         "[" SLIDING "," FULL "]"},
+        {"gemma3", CONFIG,
+         "gemma3.attention.sliding_window u32 8\ngemma3.attention.sliding_window_pattern bools 0 1",
+         "[" FULL "," SLIDING "]"},
+        {"gemma3", CONFIG,
+         "gemma3.attention.sliding_window u32 8\ngemma3.attention.sliding_window_pattern bools 1",
+         "!sliding_window_pattern is not a list of 2 flags"},
+        {"gemma3", CONFIG,
+         "gemma3.attention.sliding_window u32 8\n"
+         "gemma3.attention.sliding_window_pattern texts a b",
+         "!sliding_window_pattern is not a list of 2 flags"},
+        {"gemma3", CONFIG, "", "\"rope_local_base_freq\":10000.0"},
+        {"gemma3", CONFIG, "gemma3.rope.freq_base_swa f32 5000", "\"rope_local_base_freq\":5000.0"},
+        {"gemma3", CONFIG, "gemma3.block_count u32 62\ngemma3.attention.key_length u32 32",
+         "\"query_pre_attn_scalar\":16"},
+        {"gemma3", CONFIG, "gemma3.final_logit_softcapping f32 30", "!a cap on the logits is not"},
+        {"gemma3", CONFIG, "gemma3.pooling_type u32 1", "!pooling_type is 1, an embedder"},
+        {"olmo2", CONFIG, "", "[\"Olmo2ForCausalLM\"]"},
+        {"olmo2", CONFIG, WINDOW(olmo2), "[\"Olmo3ForCausalLM\"]"},
+        {"olmo2", CONFIG, WINDOW(olmo2), "[" SLIDING "," SLIDING "," SLIDING "," FULL "]"},
+        {"olmo2", CONFIG, WINDOW(olmo2) "olmo2.rope.freq_base_swa f32 10000",
+         "[\"Olmo3ForCausalLM\"]"},
+        {"olmo2", CONFIG, WINDOW(olmo2) "olmo2.rope.freq_base_swa f32 5000",
+         "!rope.freq_base_swa is 5000 and rope.freq_base 10000: two bases"},
+        {"exaone4", CONFIG, WINDOW(exaone4), "[" SLIDING "," SLIDING "," SLIDING "," FULL "]"},
+        {"exaone4", CONFIG, "exaone4.block_count u32 64", "\"sliding_window\":4096"},
+        {"phi3", CONFIG, WINDOW(phi3), "[" SLIDING "," SLIDING "," SLIDING "," SLIDING "]"},
+        {"granite", CONFIG, "", "!granite.logit_scale is missing"},
+        {"granite", CONFIG, "granite.logit_scale f32 8\ngranite.embedding_scale f32 12",
+         "\"embedding_multiplier\":12.0,\"residual_multiplier\":1.0,"
+         "\"attention_multiplier\":0.25,\"logits_scaling\":8.0"},
+        {"granite", CONFIG, "granite.logit_scale f32 8\ngranite.rope.scaling.finetuned bool 0",
+         "!granite without rotary embeddings"},
+        {"llama", CONFIG, "llama.logit_scale f32 8", "!a factor of the logits is not served"},
+        {"glm4", CONFIG, "glm4.rope.dimension_sections u32s 8 8 0 0", "!may change what the model"},
+        {"glm4", CONFIG, "glm4.nextn_predict_layers u32 1", "\"num_hidden_layers\":1"},
+        {"glm4", CONFIG, "glm4.nextn_predict_layers u32 2", "!nextn_predict_layers is 2, allowed"},
+        {"clip", CONFIG, "", "!the image or audio encoder of a model"},
+        {"llama", CONFIG, "general.type text mmproj", "!the image or audio encoder of a model"},
+        {"llama", CONFIG, "general.type text adapter", "!is an adapter"},
+        {"llama", CONFIG, "general.type text imatrix", "!the file is not a model"},
+        {"llama", CONFIG, "general.type text model", "\"eos_token_id\""},
     };
     CHECK(cases);
 }
@@ -630,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_keys_of_the_model),
         cmocka_unit_test(test_numbers_of_each_type),
         cmocka_unit_test(test_scalings),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_pre_tokenizers_by_name),
         cmocka_unit_test(test_keys_of_the_tokenizer),

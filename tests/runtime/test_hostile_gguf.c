@@ -129,12 +129,14 @@ static const struct hostile {
      "download it again"},
     {"no architecture", RENAME, "general.architecture", 0, "general.architecturx",
      sizeof "general.architecturx" - 1, NULL,
-     ": the key general.architecture is missing; bert, llama, qwen2 and qwen3 are served, take a "
-     "model of one of them"},
+     ": the key general.architecture is missing; bert, ernie4_5, exaone4, gemma, gemma3, glm4, "
+     "granite, llama, olmo2, phi3, qwen2, qwen3, seed_oss and smollm3 are served, take a model of "
+     "one of them"},
     {"an architecture that is not served", TEXT, "general.architecture", 0, "lamma",
      sizeof "lamma" - 1, NULL,
-     ": the key general.architecture is lamma; bert, llama, qwen2 and qwen3 are served, take a "
-     "model of one of them"},
+     ": the key general.architecture is lamma; bert, ernie4_5, exaone4, gemma, gemma3, glm4, "
+     "granite, llama, olmo2, phi3, qwen2, qwen3, seed_oss and smollm3 are served, take a model of "
+     "one of them"},
     {"no block count", RENAME, "llama.block_count", 0, "llama.block_counx",
      sizeof "llama.block_counx" - 1, NULL,
      ": the key llama.block_count is missing; take a file that a current converter wrote"},
@@ -240,11 +242,11 @@ static const struct hostile {
      ": the key llama.expert_count: mixtures of experts are not served, take a dense model"},
     {"rope of another kind", ADD_TEXT, "llama.rope.scaling.type", 0, "dynamic",
      sizeof "dynamic" - 1, NULL,
-     ": the key llama.rope.scaling.type is dynamic; none, linear and yarn are served, take the "
-     "model's Hugging Face folder"},
+     ": the key llama.rope.scaling.type is dynamic; none, linear, yarn and longrope are served, "
+     "take the model's Hugging Face folder"},
     {"a part of heads is turned", ADD_COUNT, "llama.rope.dimension_count", 8, NULL, 0, NULL,
      ": the key llama.rope.dimension_count is 8 and heads have 16 columns: rotating some of them "
-     "is not served, take another model"},
+     "is not served with llama, take another model"},
     {"attention in chunks", ADD_COUNT, "llama.attention.chunk_size", 16, NULL, 0, NULL,
      ": the key llama.attention.chunk_size is 16.0: attention in chunks is not served with llama, "
      "take another model"},
@@ -256,6 +258,22 @@ static const struct hostile {
      "give the files the names with which they were published"},
     {"too many parts", ADD_COUNT, "split.count", 1001, NULL, 0, NULL,
      ": the model has 1001 files, at most 1000 are read"},
+    {"longrope without factors", ADD_TEXT, "llama.rope.scaling.type", 0, "longrope",
+     sizeof "longrope" - 1, NULL,
+     ": the tensor rope_factors_short.weight is missing or not 8 factors in F32; take another file "
+     "of the model"},
+    {"layers that have a window, of a family without", ADD_COUNT,
+     "llama.attention.sliding_window_pattern", 2, NULL, 0, NULL,
+     ": the key llama.attention.sliding_window_pattern may change what the model computes and is "
+     "not read, take the model's Hugging Face folder"},
+    {"an adapter", ADD_TEXT, "general.type", 0, "adapter", sizeof "adapter" - 1, NULL,
+     ": the file is an adapter (general.type), which is not served: merge it into its model and "
+     "take that"},
+    {"the encoder of images", ADD_TEXT, "general.type", 0, "mmproj", sizeof "mmproj" - 1, NULL,
+     ": the file is the image or audio encoder of a model, which is not served: give the file of "
+     "the model itself"},
+    {"a matrix of importance", ADD_TEXT, "general.type", 0, "imatrix", sizeof "imatrix" - 1, NULL,
+     ": the file is not a model (general.type): give the file of one"},
     {"an alignment that is none", ADD_COUNT, "general.alignment", 48, NULL, 0, NULL,
      ": the key general.alignment is 48, not a power of two; the file is cut or damaged, download "
      "it "
@@ -295,9 +313,9 @@ static const struct hostile {
     {"a pooling of rerankers", ADD_COUNT, "llama.pooling_type", 4, NULL, 0, NULL,
      ": the key llama.pooling_type is 4, a reranker: of GGUF files those of qwen3 are served, take "
      "its Hugging Face folder"},
-    {"a bias of the model's other families", ADD_TENSOR, "blk.0.attn_output.bias", 0, NULL, 0, NULL,
-     ": the tensor blk.0.attn_output.bias is not used by LlamaForCausalLM of 2 layers: the file "
-     "is of a variant that is not served, take the model's Hugging Face folder"},
+    {"a bias of the first layer alone", ADD_TENSOR, "blk.0.attn_output.bias", 0, NULL, 0, NULL,
+     ": the tensor blk.1.attn_output.bias, which LlamaForCausalLM needs, is not in the checkpoint; "
+     "take another file of the model"},
     {"a norm of another family", ADD_TENSOR, "blk.0.attn_q_norm.weight", 0, NULL, 0, NULL,
      ": the tensor blk.0.attn_q_norm.weight is not used by LlamaForCausalLM of 2 layers: the file "
      "is of a variant that is not served, take the model's Hugging Face folder"},
@@ -311,11 +329,11 @@ static const struct hostile {
      ": the tensor cls.output.weight is not used by LlamaForCausalLM of 2 layers: the file is of "
      "a variant that is not served, take the model's Hugging Face folder"},
     {"factors of rope beside a scaling", ADD_FREQS, "llama.rope.scaling.factor", 4, NULL, 0, NULL,
-     ": the tensor rope_freqs.weight and the keys llama.rope.scaling both scale positions: only "
-     "one of them is served, take the model's Hugging Face folder"},
+     ": the tensor rope_freqs.weight and the keys rope.scaling both scale positions: only one of "
+     "them is served, take the model's Hugging Face folder"},
     {"a factor for no scaling", ADD_NUMBER, "llama.rope.scaling.attn_factor", 2, NULL, 0, NULL,
-     ": the key llama.rope.scaling.attn_factor is served with yarn alone, take the model's Hugging "
-     "Face folder"},
+     ": the key llama.rope.scaling.attn_factor is served with yarn and longrope alone, take the "
+     "model's Hugging Face folder"},
     {"an unknown key of rope", ADD_NUMBER, "llama.rope.scaling.yarn_ext_factor", 0, NULL, 0, NULL,
      ": the key llama.rope.scaling.yarn_ext_factor may change what the model computes and is not "
      "read, take the model's Hugging Face folder"},

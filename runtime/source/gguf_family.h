@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of the values of general.architecture that are served, and the parts of the writer of
+// config.json that its files share. Loading thread only.
+#pragma once
+
+#include "base/json.h"
+#include "runtime/source/gguf.h"
+
+enum { GGUF_KEY_BYTES = 160 };
+
+enum gguf_family_flag {
+    GGUF_RANKS = 1,         // rerankers compare the tokens yes and no
+    GGUF_PAIRED = 2,        // converters store the two rows of a rotary pair as neighbours
+    GGUF_WINDOW = 4,        // attention.sliding_window is read
+    GGUF_WINDOW_ROPE = 8,   // layers with a window have a rotary base of their own
+    GGUF_QUERY_SCALAR = 16, // the scale of attention follows from the number of layers
+    GGUF_MULTIPLIERS = 32,  // factors of embeddings, residual, scores and logits are read
+    GGUF_ROPE_SWITCH = 64,  // rope.scaling.finetuned false means no rotary embedding
+};
+
+struct gguf_family {
+    const char *name;                 // value of general.architecture
+    const char *generator, *embedder; // names in config.json; NULL: not served as such
+    const char *windowed; // name in config.json of a generator with a window; NULL: as without
+    uint32_t flags;       // enum gguf_family_flag
+    // If attention.sliding_window_pattern is absent, each layer whose number, from 1 on, is a
+    // multiple of `pattern` has no window; 0: all layers have one.
+    uint32_t pattern;
+    // keys of config_keys.h, named as in config.json, that this file reads for the family; NULL:
+    // none
+    const char *reads;
+};
+
+// Returns the family of this name, or NULL.
+const struct gguf_family *gguf_family_find(struct text name);
+// Writes the names of all families: "bert, llama and qwen2". Truncates at `bytes`.
+void gguf_family_list(char *out, size_t bytes);
+
+// Writes keys of a file as members of config.json.
+struct config_writer {
+    struct json_buffer *out;
+    struct arena *scratch;
+    const struct gguf *file;
+    const struct gguf_family *family;
+    struct error *err;
+    enum status status; // the first failure; later calls do nothing
+    uint32_t pooling;
+    uint32_t heads, hidden, head_dim, layers, positions;
+};
+
+// Writes the full key: "llama.block_count" for "block_count".
+void config_key_make(char out[GGUF_KEY_BYTES], const struct config_writer *w, const char *rest);
+// Return the number of the key that ends with `rest`, the fallback if it is absent (NAN: it is
+// required), or 0 after a failure. A count is a whole number.
+uint32_t config_count_get(struct config_writer *w, const char *rest, double low, double high,
+                          double fallback);
+double config_number_get(struct config_writer *w, const char *rest, double low, double high,
+                         double fallback);
+void config_put_count(struct config_writer *w, const char *field, uint32_t value);
+void config_put_number(struct config_writer *w, const char *field, double value);
+
+// Writes the members about rotary embeddings and scaling of positions (gguf_rope.c). The shape must
+// have been read.
+void config_put_rope(struct config_writer *w);
