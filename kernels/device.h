@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 8, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 9, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // ops of one stream, recorded for replay
@@ -49,6 +49,7 @@ struct device_facts {
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
     bool kv_int8;                       // true if keys and values can be int8
+    bool experts;                       // true if route, gemm_experts and combine are supported
     bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
     // Dtypes that weights have if --dtype is not given. float32_runs_as: all weights of a float32
     // checkpoint; quantised_runs_as: the weights of a file with quantised tensors, except those
@@ -74,7 +75,8 @@ struct device_need {
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
-    uint32_t width_max; // largest k or n of any product, vocabulary included
+    uint32_t width_max; // largest k or n of any product, vocabulary included; of a stack: n of one
+                        // matrix
     uint32_t layers;
     uint32_t graphs; // number of graphs that will be recorded
 };

@@ -37,7 +37,7 @@ static bool codes_wrong(const struct weight_shape *shape)
             return true;
         rows += shape->parts[i].rows;
     }
-    return shape->part_count > 0 && rows != shape->n;
+    return shape->part_count > 0 && rows != weight_matrix_rows(shape);
 }
 
 // Returns true if a table holds floats.
@@ -150,6 +150,8 @@ const char *gemm_check(const struct gemm_args *a)
         return "gemm: an empty weight";
     if (codes_wrong(shape))
         return "gemm: the weight's parts do not fit it";
+    if (weight_stack(shape) > 1)
+        return "gemm: the weight is a stack of matrices";
     if (a->bias && vector_wrong(a->bias, shape->n))
         return "gemm: the bias must be a vector of the output's width";
     if (a->x_stride < shape->k || a->y_stride < shape->n)
@@ -313,5 +315,79 @@ const char *all_gather_check(const struct all_gather_args *a)
         return "all_gather: a stride is shorter than its row";
     if (a->rows > 0 && a->ends[a->ranks - 1] > 0 && (!a->in || !a->out))
         return "all_gather: input or output are missing";
+    return "";
+}
+
+static bool routing_wrong(const struct routing *r)
+{
+    return r->experts == 0 || r->experts > EXPERTS_MAX || r->chosen == 0 ||
+           r->chosen > EXPERTS_CHOSEN_MAX || r->chosen > r->experts ||
+           (r->token_count > 0 && (!r->id || !r->weight || !r->order || !r->place || !r->offset));
+}
+
+static bool groups_wrong(const struct route_args *a)
+{
+    if (a->groups == 0)
+        return false;
+    uint32_t each = a->out.experts / a->groups;
+    return a->out.experts % a->groups != 0 || a->groups_kept == 0 || a->groups_kept > a->groups ||
+           a->groups_kept * each < a->out.chosen || a->group_top == 0 || a->group_top > 2 ||
+           a->group_top > each;
+}
+
+const char *route_check(const struct route_args *a)
+{
+    if (routing_wrong(&a->out))
+        return "route: 1 to 512 experts, at most 32 of them chosen, and all arrays are needed";
+    if ((unsigned)a->score > ROUTE_SIGMOID)
+        return "route: an unknown score";
+    if (a->correction && vector_wrong(a->correction, a->out.experts))
+        return "route: the correction must be a vector with one element for each expert";
+    if (groups_wrong(a))
+        return "route: groups must divide the experts, and those kept must hold the chosen ones";
+    if (a->out.token_count > 0 && !a->logits)
+        return "route: logits are missing";
+    return "";
+}
+
+const char *gemm_experts_check(const struct gemm_experts_args *a)
+{
+    if (act_wrong(a->act))
+        return "gemm_experts: activations are float32, bfloat16 or float16";
+    if (routing_wrong(&a->routing))
+        return "gemm_experts: the routing has no valid counts or lacks an array";
+    if (!a->weight || !a->weight->data || a->weight->shape.use != WEIGHT_PRODUCT)
+        return "gemm_experts: no weight that is made for products";
+    const struct weight_shape *shape = &a->weight->shape;
+    uint32_t held = weight_stack(shape), n = weight_matrix_rows(shape);
+    if (shape->n == 0 || shape->k == 0 || shape->n % held != 0 || n % EXPERT_ROWS_UNIT != 0)
+        return "gemm_experts: the rows of a matrix must be a multiple of 32";
+    if (shape->dtype >= DTYPE_COUNT || codes_wrong(shape))
+        return "gemm_experts: the weight's parts do not fit it";
+    if (a->first > a->routing.experts || held > a->routing.experts - a->first)
+        return "gemm_experts: the weight has matrices of experts that do not exist";
+    if (a->bias && vector_wrong(a->bias, shape->n))
+        return "gemm_experts: the bias must be a vector with the rows of the weight";
+    if (a->x_stride < shape->k || a->y_stride < n)
+        return "gemm_experts: a stride is shorter than its row";
+    if (a->routing.token_count > 0 && (!a->x || !a->y))
+        return "gemm_experts: input or output are missing";
+    return "";
+}
+
+const char *combine_check(const struct combine_args *a)
+{
+    if (act_wrong(a->act))
+        return "combine: activations are float32, bfloat16 or float16";
+    if (routing_wrong(&a->routing))
+        return "combine: the routing has no valid counts or lacks an array";
+    if (a->first > a->routing.experts || a->held > a->routing.experts - a->first)
+        return "combine: experts that do not exist are held";
+    if (a->width == 0)
+        return "combine: no columns";
+    if (a->gate && !a->shared)
+        return "combine: a gate needs a shared result";
+    if (a->routing.token_count > 0 && (!a->y || !a->out))
+        return "combine: input or output are missing";
     return "";
 }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "kernels/collective.h"
+#include "kernels/experts.h"
 #include "kernels/step.h"
 #include "kernels/weight.h"
 
@@ -14,7 +15,8 @@ struct stream;
 // clang-format off
 #define OP_LIST(X)                                                                                 \
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
-    X(swiglu) X(activate) X(gather) X(pool) X(sample) X(all_reduce) X(all_gather)
+    X(swiglu) X(activate) X(gather) X(pool) X(sample) X(all_reduce) X(all_gather)                  \
+    X(route) X(gemm_experts) X(combine)
 // clang-format on
 // State of a model's slots, kept from step to step; runtime/model allocates it with memory_alloc.
 struct slot_state {

@@ -34,8 +34,23 @@ struct weight_shape {
     // scales, each part in its format, and `dtype` has no meaning. k is then a multiple of the
     // elements of a block. Only where device_facts.codes is true; no vectors.
     uint32_t part_count;
-    struct weight_codes parts[WEIGHT_PARTS_MAX]; // their rows add up to n
+    struct weight_codes parts[WEIGHT_PARTS_MAX]; // their rows add up to n, or to n / stack
+    // Number of matrices of n / stack rows each, one below the other, which all have these parts;
+    // 0: one matrix. For ops->gemm_experts, with n / stack a multiple of EXPERT_ROWS_UNIT.
+    uint32_t stack;
 };
+
+// Returns the number of matrices of a weight.
+static inline uint32_t weight_stack(const struct weight_shape *shape)
+{
+    return shape->stack > 0 ? shape->stack : 1;
+}
+
+// Returns the number of rows of one matrix of a weight.
+static inline uint32_t weight_matrix_rows(const struct weight_shape *shape)
+{
+    return shape->n / weight_stack(shape);
+}
 
 // A weight on a device. To load it: zero the struct, fill shape, let data point at weight_bytes()
 // bytes of device memory (256-byte aligned), call weight_put for each source, then weight_finish

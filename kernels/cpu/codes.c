@@ -18,10 +18,21 @@ static uint32_t panels_of(uint32_t rows)
     return (rows + CODE_PANEL - 1) / CODE_PANEL;
 }
 
-struct code_part code_part_at(const struct weight *weight, uint32_t index)
+// Returns the size in bytes of the panels of one matrix.
+static size_t matrix_bytes(const struct weight_shape *shape)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < shape->part_count; i++)
+        bytes +=
+            panels_of(shape->parts[i].rows) * code_panel_bytes(shape->parts[i].format, shape->k);
+    return bytes;
+}
+
+struct code_part code_part_at(const struct weight *weight, uint32_t matrix, uint32_t index)
 {
     const struct weight_shape *shape = &weight->shape;
-    struct code_part part = {.panels = weight->data};
+    struct code_part part = {.first = matrix * weight_matrix_rows(shape)};
+    part.panels = (char *)weight->data + (matrix > 0 ? matrix * matrix_bytes(shape) : 0);
     for (uint32_t i = 0;; i++) {
         part.format = shape->parts[i].format;
         part.rows = shape->parts[i].rows;
@@ -34,19 +45,16 @@ struct code_part code_part_at(const struct weight *weight, uint32_t index)
 
 size_t code_weight_bytes(const struct weight_shape *shape)
 {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < shape->part_count; i++)
-        bytes +=
-            panels_of(shape->parts[i].rows) * code_panel_bytes(shape->parts[i].format, shape->k);
-    return bytes;
+    return weight_stack(shape) * matrix_bytes(shape);
 }
 
 // Returns the part that contains a row.
 static struct code_part part_of_row(const struct weight *weight, uint32_t row)
 {
-    struct code_part part = code_part_at(weight, 0);
+    uint32_t matrix = row / weight_matrix_rows(&weight->shape);
+    struct code_part part = code_part_at(weight, matrix, 0);
     for (uint32_t i = 1; i < weight->shape.part_count && row >= part.first + part.rows; i++)
-        part = code_part_at(weight, i);
+        part = code_part_at(weight, matrix, i);
     return part;
 }
 

@@ -96,8 +96,8 @@ struct code_part {
     char *panels;         // its first panel, in the memory of the weight
 };
 
-// Returns the part with this index, which must be below the weight's part_count.
-struct code_part code_part_at(const struct weight *, uint32_t index);
+// Returns a part of one matrix of the weight's stack. index: below the weight's part_count.
+struct code_part code_part_at(const struct weight *, uint32_t matrix, uint32_t index);
 // Returns the size in bytes of the panels of all parts.
 size_t code_weight_bytes(const struct weight_shape *);
 // Returns NULL if the source can be packed into the weight's rows from first_row on, else a

@@ -95,6 +95,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
     *out = (struct device_facts){.step_tokens = step_tokens(device),
                                  .exact = true,
                                  .memory_available = cpu_memory_available(),
+                                 .experts = true,
                                  .codes = true,
                                  .kv_int8 = true,
                                  .float32_runs_as = DTYPE_F32,

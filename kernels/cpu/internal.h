@@ -12,6 +12,7 @@
 #include "kernels/cpu/codes.h"
 #include "kernels/cpu/device_slot.h"
 #include "kernels/cpu/packed.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/device.h"
 
@@ -21,47 +22,9 @@
 enum cpu_isa { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_ISA_COUNT };
 
 enum {
-    SLAB_COLUMNS = 32,  // output columns that are packed and computed together
-    PANEL_ROWS = 512,   // most rows of activations that are packed together
-    SLAB_GROUP = 8,     // most slabs computed in one pass over the activations
     ATTN_GROUP = 4,     // most tiles of ATTN_TILE_ROWS queries computed in one pass over the keys
     ATTN_PARTIALS = 64, // part states per thread, for parts that are separate items
 };
-
-// One product over rows that fit the scratch (see op_product.c). Slab s is columns 32 s .. 32 s+31.
-struct product {
-    const float *x;     // [rows][x_stride] f32
-    float *y;           // [rows][y_stride] f32
-    const float *bias;  // [n] or NULL
-    const void *weight; // packed as in weight.c
-    const float *scale; // [slab][groups of K][32] int8 only
-    void *panel;        // activations packed for tiles, or as bytes followed by their byte_scales
-    float *scratch;     // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
-    uint32_t rows, x_stride, y_stride, n, k;
-    enum dtype dtype;          // dtype of the weights
-    enum weight_format format; // format of their codes; WEIGHT_FLOATS: elements of `dtype`
-};
-
-// Scales of 16 rows of activations in one group of K: y += (sum + offset) * scale * the column's
-// scale. Entries of rows past the last row are not initialised; their sums are never stored to y.
-struct byte_scales {
-    float scale[16];
-    int32_t offset[16]; // cancels what BYTE_ZERO of the weights adds to a sum
-};
-
-// Returns the scales of a tile of 16 rows, [groups]. They are in the panel after the bytes of all
-// rows.
-static inline struct byte_scales *byte_scales_of(const struct product *p, uint32_t tile)
-{
-    size_t rows = (p->rows + 15) / 16 * 16;
-    char *end = (char *)p->panel + rows * byte_depth(p->k);
-    return (struct byte_scales *)(void *)end + (size_t)tile * byte_groups(p->k);
-}
-
-static inline const float *byte_columns_of(const struct product *p, uint32_t slab) // [groups][32]
-{
-    return p->scale + (size_t)slab * byte_groups(p->k) * SLAB_COLUMNS;
-}
 
 // Attention of up to ATTN_GROUP query tiles of one row for one KV head; of one tile if its parts
 // are separate items.

@@ -93,7 +93,7 @@ static void pack_pairs(const struct product *p, uint32_t tile)
     uint32_t blocks = depth_blocks(p);
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
-        const float *x = p->x + (size_t)row * p->x_stride;
+        const float *x = product_row(p, row < p->rows ? row : 0);
         uint32_t k = row < p->rows ? p->k : 0; // rows past the last are zeros; nothing is read
         for (uint32_t first = 0, end; first < blocks; first = end) {
             end = first + part_blocks(p, first);
@@ -112,7 +112,7 @@ static void pack_bytes(const struct product *p, uint32_t tile)
     struct byte_scales *scales = byte_scales_of(p, tile);
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
-        const float *x = p->x + (size_t)row * p->x_stride;
+        const float *x = product_row(p, row < p->rows ? row : 0);
         uint32_t k = row < p->rows ? p->k : 0;
         for (uint32_t first = 0, end; first < blocks; first = end) {
             end = first + part_blocks(p, first);
@@ -134,6 +134,8 @@ static void pack_tile(const struct product *p, uint32_t tile)
         pack_pairs(p, tile);
     else if (p->dtype == DTYPE_I8)
         pack_bytes(p, tile);
+    else
+        cpu_kernels_avx512().pack(p, tile);
 }
 
 static inline void prefetch_block(const char *at)

@@ -40,14 +40,13 @@ static void dots_tile_pack(const struct product *p, uint32_t *out, uint32_t tile
 {
     uint32_t width = dots_width(p), blocks = dots_blocks(p);
     struct byte_scales *s = byte_scales_of(p, tile);
-    const float *x = p->x + (size_t)tile * DOTS_ROWS * p->x_stride;
     __m512i words[DOTS_PART][DOTS_ROWS];
     memset(words, 0, sizeof words);
     for (uint32_t b = 0; b < blocks; b += DOTS_PART, s++) {
         for (uint32_t r = 0; r < rows; r++) {
             _Alignas(64) int8_t group[BYTE_GROUP];
-            group_to_bytes(group, &s->scale[r], &s->offset[r], x + (size_t)r * p->x_stride, b * 64,
-                           p->k);
+            const float *x = product_row(p, tile * DOTS_ROWS + r);
+            group_to_bytes(group, &s->scale[r], &s->offset[r], x, b * 64, p->k);
             for (uint32_t i = 0; i < DOTS_PART; i++)
                 words[i][r] = _mm512_load_si512(group + 64 * i);
         }
@@ -60,6 +59,8 @@ static void pack_rows(const struct product *p, uint32_t tile)
 {
     if (p->dtype == DTYPE_I8)
         pack_dots(p, tile);
+    else
+        pack_floats(p, tile);
 }
 
 static void product_slabs(const struct product *p, uint32_t first, uint32_t end, uint32_t worker)

@@ -57,9 +57,8 @@ static void dots_tile_pack(const struct product *p, uint32_t *out, uint32_t tile
     for (uint32_t r = 0; r < DOTS_ROWS; r++)
         words[r] = _mm512_setzero_si512();
     for (uint32_t b = 0; b < blocks; b++, out += (size_t)16 * width) {
-        const float *x = p->x + (size_t)tile * DOTS_ROWS * p->x_stride + b * 32;
         for (uint32_t r = 0; r < rows; r++)
-            words[r] = pairs_of(x + (size_t)r * p->x_stride, p->k - b * 32);
+            words[r] = pairs_of(product_row(p, tile * DOTS_ROWS + r) + b * 32, p->k - b * 32);
         dots_words_put(out, words, width);
     }
 }

@@ -23,7 +23,7 @@ static void tally_add(struct tally *tally, const struct weight_shape *shape)
     }
     for (uint32_t i = 0; i < shape->part_count; i++)
         tally->elements[DTYPE_COUNT + shape->parts[i].format] +=
-            (uint64_t)shape->parts[i].rows * shape->k;
+            (uint64_t)shape->parts[i].rows * weight_stack(shape) * shape->k;
 }
 
 // Writes the names from `first` on that occur, those with most elements first: "Q4_K, Q6_K".

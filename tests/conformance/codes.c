@@ -278,8 +278,10 @@ struct trial_codes trial_codes_make(struct trial *t, const struct weight_shape *
     out.device.bytes = t->api->weight_bytes(t->device, shape);
     out.device.data = trial_device(t, out.device.bytes);
     uint32_t first = 0;
-    for (uint32_t i = 0; i < shape->part_count; first += shape->parts[i].rows, i++)
-        part_make(t, &out, i, first, paired);
+    for (uint32_t i = 0; i < shape->part_count * weight_stack(shape); i++) {
+        part_make(t, &out, i % shape->part_count, first, paired);
+        first += shape->parts[i % shape->part_count].rows;
+    }
     check(t->api->weight_finish(t->device, &out.device, NULL) == STATUS_OK, "finish");
     return out;
 }

@@ -26,3 +26,9 @@ void reference_gemm_i8(const struct gemm_args *args);
 // A product with weights held as codes (kernels/cpu/codes.h): activations are rounded in groups of
 // 32. The weight's data are its elements, [n][k].
 void reference_gemm_codes(const struct gemm_args *args);
+
+// gemm_experts with reference_gemm_i8 or reference_gemm_codes in place of reference_gemm. depth:
+// elements from one row of the weight's data to the next.
+typedef void reference_product(const struct gemm_args *args);
+void reference_gemm_experts_by(const struct gemm_experts_args *args, reference_product *product,
+                               uint32_t depth);

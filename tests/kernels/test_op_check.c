@@ -196,6 +196,8 @@ static void test_gemm(void **state)
     struct weight none = {.shape = product.shape};
     struct weight bias = weight_of(WEIGHT_VECTOR, DTYPE_F32, 7, 1);
     struct weight longer = weight_of(WEIGHT_VECTOR, DTYPE_F32, 8, 1);
+    struct weight stack = weight_of(WEIGHT_PRODUCT, DTYPE_BF16, 7, WIDTH);
+    stack.shape.stack = 7;
     const struct gemm_args valid_gemm = {DTYPE_BF16, DTYPE_BF16, there, &product, &bias,
                                          there,      3,          WIDTH, 7};
     TRY(gemm, NULL, );
@@ -212,6 +214,7 @@ static void test_gemm(void **state)
     TRY(gemm, "of no known type", a.weight = &unknown);
     TRY(gemm, "an empty weight", a.weight = &no_rows);
     TRY(gemm, "an empty weight", a.weight = &no_columns);
+    TRY(gemm, "a stack of matrices", a.weight = &stack);
     TRY(gemm, "the bias must be a vector", a.bias = &longer);
     TRY(gemm, "the bias must be a vector", a.bias = &product);
     TRY(gemm, "a stride is shorter", a.x_stride = WIDTH - 1);
@@ -420,14 +423,120 @@ static void test_collectives(void **state)
     TRY(all_gather, NULL, a.ends[0] = 0; a.ends[1] = 0; a.in = NULL);
 }
 
+static struct routing routing_of(void)
+{
+    return (struct routing){there,        there,      there, there, there, .token_count = 3,
+                            .experts = 8, .chosen = 2};
+}
+
+static void test_route(void **state)
+{
+    (void)state;
+    struct weight correction = weight_of(WEIGHT_VECTOR, DTYPE_F32, 8, 1);
+    struct weight other = weight_of(WEIGHT_VECTOR, DTYPE_F32, 9, 1);
+    const struct route_args valid_route = {.out = routing_of(),
+                                           .score = ROUTE_SIGMOID,
+                                           .logits = there,
+                                           .correction = &correction,
+                                           .groups = 4,
+                                           .groups_kept = 2,
+                                           .group_top = 2,
+                                           .factor = 1};
+    TRY(route, NULL, );
+    TRY(route, "1 to 512 experts", a.out.experts = 0);
+    TRY(route, "1 to 512 experts", a.out.experts = 513);
+    TRY(route, "1 to 512 experts", a.out.chosen = 0);
+    TRY(route, "1 to 512 experts", a.out.chosen = 33);
+    TRY(route, "1 to 512 experts", a.out.chosen = 9);
+    TRY(route, "1 to 512 experts", a.out.place = NULL);
+    TRY(route, NULL, a.out.place = NULL; a.out.token_count = 0);
+    TRY(route, "an unknown score", a.score = (enum route_score)3);
+    TRY(route, "one element for each expert", a.correction = &other);
+    TRY(route, NULL, a.correction = NULL);
+    TRY(route, "groups must divide the experts", a.groups = 3);
+    TRY(route, "groups must divide the experts", a.groups_kept = 0);
+    TRY(route, "groups must divide the experts", a.groups_kept = 5);
+    TRY(route, "groups must divide the experts", a.groups_kept = 1; a.out.chosen = 3);
+    TRY(route, "groups must divide the experts", a.group_top = 3);
+    TRY(route, "groups must divide the experts", a.group_top = 0);
+    TRY(route, "groups must divide the experts", a.groups = 8);
+    TRY(route, NULL, a.groups = 0; a.group_top = 0);
+    TRY(route, "logits are missing", a.logits = NULL);
+}
+
+static void test_gemm_experts(void **state)
+{
+    (void)state;
+    struct weight stack = weight_of(WEIGHT_PRODUCT, DTYPE_BF16, 6 * 64, WIDTH);
+    stack.shape.stack = 6;
+    struct weight odd = stack, codes = stack, table = stack;
+    odd.shape.n = 6 * 48;
+    table.shape.use = WEIGHT_ROWS;
+    codes.shape.part_count = 1;
+    codes.shape.parts[0] = (struct weight_codes){WEIGHT_Q8_0, 64};
+    struct weight bias = weight_of(WEIGHT_VECTOR, DTYPE_F32, 6 * 64, 1);
+    struct weight other = weight_of(WEIGHT_VECTOR, DTYPE_F32, 64, 1);
+    const struct gemm_experts_args valid_gemm_experts = {.act = DTYPE_BF16,
+                                                         .routing = routing_of(),
+                                                         .x = there,
+                                                         .weight = &stack,
+                                                         .bias = &bias,
+                                                         .y = there,
+                                                         .x_stride = WIDTH,
+                                                         .y_stride = 64,
+                                                         .first = 2};
+    TRY(gemm_experts, NULL, );
+    TRY(gemm_experts, acts, a.act = DTYPE_I8);
+    TRY(gemm_experts, "no valid counts or lacks an array", a.routing.chosen = 0);
+    TRY(gemm_experts, "no valid counts or lacks an array", a.routing.order = NULL);
+    TRY(gemm_experts, "made for products", a.weight = NULL);
+    TRY(gemm_experts, "made for products", a.weight = &table);
+    TRY(gemm_experts, "a multiple of 32", a.weight = &odd);
+    TRY(gemm_experts, NULL, a.weight = &codes);
+    TRY(gemm_experts, "parts do not fit", a.weight = &codes; codes.shape.parts[0].rows = 65);
+    TRY(gemm_experts, "experts that do not exist", a.first = 3);
+    TRY(gemm_experts, "the rows of the weight", a.bias = &other);
+    TRY(gemm_experts, NULL, a.bias = NULL);
+    TRY(gemm_experts, "a stride is shorter", a.x_stride = WIDTH - 1);
+    TRY(gemm_experts, "a stride is shorter", a.y_stride = 63);
+    TRY(gemm_experts, "input or output are missing", a.x = NULL);
+    TRY(gemm_experts, "input or output are missing", a.y = NULL);
+    TRY(gemm_experts, NULL, a.routing.token_count = 0; a.x = NULL);
+}
+
+static void test_combine(void **state)
+{
+    (void)state;
+    const struct combine_args valid_combine = {.act = DTYPE_F16,
+                                               .routing = routing_of(),
+                                               .y = there,
+                                               .shared = there,
+                                               .gate = there,
+                                               .out = there,
+                                               .width = WIDTH,
+                                               .first = 2,
+                                               .held = 6};
+    TRY(combine, NULL, );
+    TRY(combine, acts, a.act = DTYPE_I8);
+    TRY(combine, "no valid counts or lacks an array", a.routing.experts = 1);
+    TRY(combine, "experts that do not exist", a.held = 7);
+    TRY(combine, "experts that do not exist", a.first = 9; a.held = 0);
+    TRY(combine, "no columns", a.width = 0);
+    TRY(combine, "a gate needs a shared result", a.shared = NULL);
+    TRY(combine, NULL, a.shared = NULL; a.gate = NULL);
+    TRY(combine, "input or output are missing", a.y = NULL);
+    TRY(combine, "input or output are missing", a.out = NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prep),        cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_norms),       cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_qkv_post),    cmocka_unit_test(test_attn),
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_sample),
-        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_prep),     cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_norms),    cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_qkv_post), cmocka_unit_test(test_attn),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_route),    cmocka_unit_test(test_gemm_experts),
+        cmocka_unit_test(test_combine),  cmocka_unit_test(test_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
