@@ -32,11 +32,16 @@ enum status gguf_tokenizer_json(const struct gguf_output *output, const struct g
 enum status gguf_tokenizer_config_json(const struct gguf_output *output, const struct gguf *file,
                                        struct error *err) MUST_USE;
 
+struct gguf_pattern_facts {
+    bool whole_words; // true if a word that is a token is not merged
+    bool begins;      // default of tokenizer.ggml.add_bos_token
+};
 // Writes the members "normalizer" (only if there is one) and "pre_tokenizer", each followed by a
-// comma. name: the value of the key tokenizer.ggml.pre. *whole_words: true if a word that is a
-// token is not merged. file: for messages. UNSUPPORTED if the value is unknown.
-enum status gguf_patterns_put(struct json_buffer *out, struct text name, bool *whole_words,
-                              const struct gguf *file, struct error *err) MUST_USE;
+// comma. name: the value of the key tokenizer.ggml.pre. file: for messages. UNSUPPORTED if the
+// value is unknown.
+enum status gguf_patterns_put(struct json_buffer *out, struct text name,
+                              struct gguf_pattern_facts *facts, const struct gguf *file,
+                              struct error *err) MUST_USE;
 
 // A sentencepiece vocabulary with its scores.
 struct gguf_scored {

@@ -22,6 +22,10 @@ static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\
                            "\\s+(?!\\S)|\\s+";
 static const char three_digits[] = CONTRACTIONS "|" LETTERS "|\\p{N}{1,3}" OTHERS ENDING;
 static const char one_digit[] = CONTRACTIONS "|" LETTERS "|\\p{N}" OTHERS ENDING;
+static const char seed[] = CONTRACTIONS "|" LETTERS "|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" ENDING;
+static const char marked[] =
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{"
+    "M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" ENDING;
 static const char tekken[] = CASED("") "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" ENDING;
 static const char cased[] =
     CASED(CONTRACTIONS "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" ENDING;
@@ -35,24 +39,33 @@ struct stage {
 
 struct pattern_set {
     const char *names[10];
-    bool whole_words, nfc;
+    bool whole_words; // true if a word that is a token is not merged
+    bool begins;      // default of tokenizer.ggml.add_bos_token
+    bool nfc;
     struct stage stages[STAGES_MOST]; // stages before the byte-level stage
 };
 
 static const struct pattern_set sets[] = {
-    {.names = {"gpt-2", "phi-2", "olmo", "jais", "mpt"}, .stages = {{STAGE_SPLIT, gpt2}}},
+    {.names = {"gpt-2", "phi-2", "olmo", "jais", "mpt", "exaone4"},
+     .stages = {{STAGE_SPLIT, gpt2}}},
     {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "minerva-7b"},
      .stages = {{STAGE_DIGITS, NULL}, {STAGE_SPLIT, gpt2}}},
     {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "midm-2.0", "lfm2"},
      .whole_words = true,
+     .begins = true,
      .stages = {{STAGE_SPLIT, three_digits}}},
-    {.names = {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"},
-     .stages = {{STAGE_SPLIT, three_digits}}},
+    {.names = {"glm4"}, .whole_words = true, .stages = {{STAGE_SPLIT, three_digits}}},
+    {.names = {"dbrx", "smaug-bpe", "chatglm-bpe"}, .stages = {{STAGE_SPLIT, three_digits}}},
     {.names = {"qwen2", "deepseek-r1-qwen", "megrez"},
      .nfc = true,
      .stages = {{STAGE_SPLIT, one_digit}}},
     {.names = {"stablelm2", "hunyuan"}, .stages = {{STAGE_SPLIT, one_digit}}},
-    {.names = {"tekken"}, .whole_words = true, .stages = {{STAGE_SPLIT, tekken}}},
+    {.names = {"seed-coder"}, .stages = {{STAGE_SPLIT, seed}}},
+    {.names = {"deepseek-v3", "hunyuan-dense"},
+     .stages = {{STAGE_SPLIT, "\\p{N}{1,3}"},
+                {STAGE_SPLIT, "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"},
+                {STAGE_SPLIT, marked}}},
+    {.names = {"tekken"}, .whole_words = true, .begins = true, .stages = {{STAGE_SPLIT, tekken}}},
     {.names = {"gpt-4o", "llama4"}, .stages = {{STAGE_SPLIT, cased}}},
     {.names = {"deepseek-coder"},
      .stages = {{STAGE_SPLIT, "[\\r\\n]"},
@@ -109,8 +122,9 @@ static const struct pattern_set *set_find(struct text name)
     return NULL;
 }
 
-enum status gguf_patterns_put(struct json_buffer *out, struct text name, bool *whole_words,
-                              const struct gguf *file, struct error *err)
+enum status gguf_patterns_put(struct json_buffer *out, struct text name,
+                              struct gguf_pattern_facts *facts, const struct gguf *file,
+                              struct error *err)
 {
     const struct pattern_set *set = set_find(name);
     if (!set)
@@ -118,7 +132,7 @@ enum status gguf_patterns_put(struct json_buffer *out, struct text name, bool *w
                          "%s: the key tokenizer.ggml.pre is %.64s, a pre-tokenizer that is not "
                          "known; take the model's Hugging Face folder",
                          file->name, safe_of(name).at);
-    *whole_words = set->whole_words;
+    *facts = (struct gguf_pattern_facts){set->whole_words, set->begins};
     if (set->nfc)
         json_put_literal(out, "\"normalizer\":{\"type\":\"NFC\"},");
     json_put_literal(out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");

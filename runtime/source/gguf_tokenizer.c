@@ -105,10 +105,25 @@ static enum status put_vocab(struct vocabulary_read *v)
     return status;
 }
 
-static enum status put_added(struct vocabulary_read *v)
+// Returns true if blanks after this added token are not text. A file does not contain this; it is
+// known of the sentencepiece vocabulary of Phi-3.
+static bool strips_after(struct text token)
+{
+    static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (text_is(token, plain[i]))
+            return false;
+    return true;
+}
+
+// Writes the added tokens. model: the value of the key tokenizer.ggml.model.
+static enum status put_added(struct vocabulary_read *v, struct text model)
 {
     bool any = false;
-    enum status status = STATUS_OK;
+    struct text family;
+    enum status status = gguf_text(&family, v->file, "general.architecture", v->err);
+    bool phi =
+        status == STATUS_OK && family.at && text_is(family, "phi3") && text_is(model, "llama");
     json_put_literal(v->out, "\"added_tokens\":[");
     for (uint32_t id = 0; id < v->count && status == STATUS_OK; id++) {
         int kind = kind_of(v, id);
@@ -120,8 +135,9 @@ static enum status put_added(struct vocabulary_read *v)
         json_put_string(v->out, v->tokens[id]);
         json_put_format(v->out,
                         ",\"special\":%s,\"normalized\":false,\"single_word\":false,"
-                        "\"lstrip\":false,\"rstrip\":false}",
-                        kind == TOKEN_USER ? "false" : "true");
+                        "\"lstrip\":false,\"rstrip\":%s}",
+                        kind == TOKEN_USER ? "false" : "true",
+                        phi && strips_after(v->tokens[id]) ? "true" : "false");
         status = gguf_size_check(v->output, v->file, v->err);
     }
     json_put_literal(v->out, "]");
@@ -178,7 +194,7 @@ static enum status put_gpt2(struct vocabulary_read *v)
 {
     struct text pre, *merges = NULL;
     const struct gguf_value *list;
-    bool whole_words = false;
+    struct gguf_pattern_facts facts = {false, false};
     enum status status = gguf_text(&pre, v->file, KEY("pre"), v->err);
     if (status == STATUS_OK)
         status = gguf_array(&list, v->file, KEY("merges"), 1u << GGUF_STRING, v->err);
@@ -196,16 +212,16 @@ static enum status put_gpt2(struct vocabulary_read *v)
                  "'default', which may not be the model's",
                  v->file->name);
     if (status == STATUS_OK)
-        status = gguf_patterns_put(v->out, pre.at ? pre : text_of("default"), &whole_words, v->file,
-                                   v->err);
+        status =
+            gguf_patterns_put(v->out, pre.at ? pre : text_of("default"), &facts, v->file, v->err);
     if (status == STATUS_OK)
-        status = put_post(v, whole_words);
+        status = put_post(v, facts.begins);
     if (status != STATUS_OK)
         return status;
     json_put_format(v->out,
                     "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
                     "\"ignore_merges\":%s,",
-                    whole_words ? "true" : "false");
+                    facts.whole_words ? "true" : "false");
     status = put_vocab(v);
     json_put_literal(v->out, ",\"merges\":[");
     for (uint64_t i = 0; i < list->count && status == STATUS_OK; i++) {
@@ -346,7 +362,7 @@ enum status gguf_tokenizer_json(const struct gguf_output *output, const struct g
         if (text_is(model, kinds[i].name)) {
             status = kinds[i].put(&v);
             if (status == STATUS_OK)
-                status = put_added(&v);
+                status = put_added(&v, model);
             json_put_literal(v.out, "}");
             return status;
         }

@@ -67,6 +67,7 @@ static void test_byte_pairs_with_a_pre_tokenizer_by_name(void **state)
         {"llama-bpe", "12 ab", "0 7 8"}, // and a beginning-of-text token is added
         {"llama-bpe", "aab", "0 10"},    // a word that is a token needs no merges
         {"gpt-2", "aab", "3 6"},         {"gpt-2", "a<user><|end|>", "3 9 0"},
+        {"glm4", "aab", "10"},           {"chatglm-bpe", "aab", "3 6"}, // without a beginning
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct gguf_build b = {.key_count = 0};
@@ -117,6 +118,37 @@ static void test_scores_are_merges(void **state)
         encodes(t, "abc", prefix ? "1 3 9 2" : "1 9 2");
         encodes(t, "ab", prefix ? "1 3 7 2" : "1 7 2");
         encodes(t, "a!", prefix ? "1 10 11 2" : "1 4 11 2");
+        tokenizer_close(t);
+    }
+}
+
+// Phi-3's tokenizer drops blanks after most of its added tokens.
+static void test_blanks_after_added_tokens(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"<unk>", "<s>",    "</s>",     "\u2581",       "a",
+                                         "b",     "<0x0A>", "<|user|>", "<|endoftext|>"};
+    static const int32_t kinds[] = {2, 3, 3, 1, 1, 1, 6, 4, 3};
+    static const float scores[] = {0, 0, 0, -1, -2, -3, 0, 0, 0};
+    static const struct {
+        const char *family, *text, *ids;
+    } cases[] = {
+        {"phi3", "<|user|>\n a", "7 4"},
+        {"phi3", "<|user|> \n<|user|>a", "7 7 4"},
+        {"phi3", "<|endoftext|>\na", "8 6 4"},
+        {"llama", "<|user|>\na", "7 6 4"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf_build b = {.key_count = 0};
+        gguf_key_text(&b, "general.architecture", cases[i].family);
+        gguf_key_text(&b, "tokenizer.ggml.model", "llama");
+        gguf_key_texts(&b, "tokenizer.ggml.tokens", tokens, 9);
+        gguf_key_array(&b, "tokenizer.ggml.token_type", I32, kinds, 9, 4);
+        gguf_key_array(&b, "tokenizer.ggml.scores", F32, scores, 9, 4);
+        gguf_key_count(&b, "tokenizer.ggml.unknown_token_id", 0);
+        gguf_key_flag(&b, "tokenizer.ggml.add_space_prefix", false);
+        struct tokenizer *t = open_build(&b);
+        encodes(t, cases[i].text, cases[i].ids);
         tokenizer_close(t);
     }
 }
@@ -192,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_pairs_with_a_pre_tokenizer_by_name),
         cmocka_unit_test(test_scores_are_merges),
+        cmocka_unit_test(test_blanks_after_added_tokens),
         cmocka_unit_test(test_ends_are_found_by_their_texts),
         cmocka_unit_test(test_word_pieces_by_their_beginnings),
     };
