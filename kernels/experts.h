@@ -74,13 +74,13 @@ struct gemm_experts_args {
 
 // out[t] = sum over the token's pairs p whose expert is held of weight[p] * y[place[p]], plus
 // shared[t], times sigmoid(gate[t]) if there is a gate. Pairs are added in rising expert id, then
-// the shared result, in float32, with one rounding to act at the end.
+// the shared result, in float32, with one rounding at the end.
 struct combine_args {
-    enum dtype act;
+    enum dtype act, out_dtype; // out_dtype: act or F32
     struct routing routing;
     const void *y;               // [P][width] act, sorted rows
-    const void *shared;          // [T][width] act, or NULL
+    const void *shared;          // [T][width] out_dtype, or NULL
     const float *gate;           // [T] f32, or NULL: the shared result is added unchanged
-    void *out;                   // [T][width] act; may be `shared`
+    void *out;                   // [T][width] out_dtype; may be `shared`
     uint32_t width, first, held; // held: number of experts from `first` on whose rows are added
 };

@@ -379,6 +379,8 @@ const char *combine_check(const struct combine_args *a)
 {
     if (act_wrong(a->act))
         return "combine: activations are float32, bfloat16 or float16";
+    if (a->out_dtype != a->act && a->out_dtype != DTYPE_F32)
+        return "combine: the output is of the activations' type or float32";
     if (routing_wrong(&a->routing))
         return "combine: the routing has no valid counts or lacks an array";
     if (a->first > a->routing.experts || a->held > a->routing.experts - a->first)

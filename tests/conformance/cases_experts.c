@@ -386,10 +386,12 @@ static void combine_case(struct trial *t, enum dtype act, uint64_t seed)
     uint32_t chosen = trial_range(t, 1, experts < 8 ? experts : 8), width = widths[seed % 4];
     struct routing host = routing_random(t, count, experts, chosen, seed % 3 == 0);
     size_t pairs = (size_t)count * chosen, size = (size_t)count * width;
-    float *y = trial_floats(t, pairs * width, act, 1), *shared = trial_floats(t, size, act, 1);
+    enum dtype type = seed % 5 < 2 ? DTYPE_F32 : act;
+    float *y = trial_floats(t, pairs * width, act, 1), *shared = trial_floats(t, size, type, 1);
     float *gate = trial_floats(t, count, DTYPE_F32, 2), *want = trial_heap(t, size * sizeof *want);
     bool has_shared = trial_below(t, 2), gated = has_shared && trial_below(t, 2);
     struct combine_args args = {.act = DTYPE_F32,
+                                .out_dtype = DTYPE_F32,
                                 .routing = host,
                                 .y = y,
                                 .shared = has_shared ? shared : NULL,
@@ -403,15 +405,16 @@ static void combine_case(struct trial *t, enum dtype act, uint64_t seed)
     }
     reference_combine(&args);
     args.act = act;
+    args.out_dtype = type;
     args.routing = routing_put(t, &host);
     args.y = trial_put_floats(t, y, pairs * width, act);
-    void *device_shared = trial_put_floats(t, shared, size, act);
+    void *device_shared = trial_put_floats(t, shared, size, type);
     args.shared = has_shared ? device_shared : NULL;
     args.gate = gated ? trial_put_floats(t, gate, count, DTYPE_F32) : NULL;
-    args.out = seed % 2 ? device_shared : trial_device(t, size * dtype_bytes(act));
+    args.out = seed % 2 ? device_shared : trial_device(t, size * dtype_bytes(type));
     trial_true(t, "combine runs", t->api->ops->combine(t->stream, &args) == STATUS_OK);
-    trial_close_to(t, "combine", trial_fetch_floats(t, args.out, size, act), want, size,
-                   trial_bound(act));
+    trial_close_to(t, "combine", trial_fetch_floats(t, args.out, size, type), want, size,
+                   trial_bound(type));
 }
 
 void try_combine(struct trial *t, enum dtype act)

@@ -508,6 +508,7 @@ static void test_combine(void **state)
 {
     (void)state;
     const struct combine_args valid_combine = {.act = DTYPE_F16,
+                                               .out_dtype = DTYPE_F32,
                                                .routing = routing_of(),
                                                .y = there,
                                                .shared = there,
@@ -517,7 +518,9 @@ static void test_combine(void **state)
                                                .first = 2,
                                                .held = 6};
     TRY(combine, NULL, );
+    TRY(combine, NULL, a.out_dtype = DTYPE_F16);
     TRY(combine, acts, a.act = DTYPE_I8);
+    TRY(combine, "of the activations' type or float32", a.out_dtype = DTYPE_BF16);
     TRY(combine, "no valid counts or lacks an array", a.routing.experts = 1);
     TRY(combine, "experts that do not exist", a.held = 7);
     TRY(combine, "experts that do not exist", a.first = 9; a.held = 0);
