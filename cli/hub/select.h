@@ -46,6 +46,6 @@ enum status hub_gguf_select(struct hub_listing *out, const struct hub_listing *l
                             struct error *err) MUST_USE;
 
 // Returns UNSUPPORTED if the name of a GGUF file ends with a type of quantised blocks that weft
-// does not read, such as IQ4_XS or Q3_K_M.
+// does not read, such as IQ2_XS or TQ1_0.
 enum status hub_quant_check(const char *path, const struct hub_name *name,
                             struct error *err) MUST_USE;

@@ -462,8 +462,8 @@ def test_the_quant_of_a_gguf_repository():
                     "pull", "org/list-GGUF")
         place.fails("has no file for Q2_K", "pull", "org/many-GGUF:Q2_K")
         count = len([r for r in place.hub.requests if r.role == "cdn"])
-        add("org/unread-GGUF", gguf_files("m-IQ4_XS.gguf", "m-Q3_K_L-00001-of-00001.gguf", "m.q2_k.gguf"))
-        for quant, type_ in ("IQ4_XS", "IQ4_XS"), ("Q3_K_L", "Q3_K"), ("Q2_K", "Q2_K"):
+        add("org/unread-GGUF", gguf_files("m-IQ2_XS.gguf", "m-IQ3_S_L-00001-of-00001.gguf", "m.tq1_0.gguf"))
+        for quant, type_ in ("IQ2_XS", "IQ2_XS"), ("IQ3_S_L", "IQ3_S"), ("TQ1_0", "TQ1_0"):
             place.fails(f" has tensors in {type_}, which weft does not read: choose another file", "pull", f"org/unread-GGUF:{quant}")
         assert count == len([r for r in place.hub.requests if r.role == "cdn"])
         place.hub.add("org/chat", files_of(MODELS / "weft-demo-chat"))
