@@ -18,11 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 9, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 10, DEVICE_NEED_MAX = 24 };
 
 struct device;
-struct graph; // ops of one stream, recorded for replay
-struct comm;  // a communicator: one stream of each rank (kernels/collective.h)
+struct threads; // kernels/cpu/threads.h
+struct graph;   // ops of one stream, recorded for replay
+struct comm;    // a communicator: one stream of each rank (kernels/collective.h)
 
 struct device_options {
     uint32_t index;   // number of the GPU; cpu: 0, or the rank if `parent` is set
@@ -106,6 +107,9 @@ struct device_api {
     enum status (*weight_put)(struct device *, struct weight *, uint32_t first_row,
                               const struct weight_source *, struct error *);
     enum status (*weight_finish)(struct device *, struct weight *, struct error *);
+    // Returns the threads that the loading thread may use between these calls; NULL if the device
+    // has none.
+    struct threads *(*threads)(struct device *);
 
     enum status (*stream_open)(struct device *, struct stream **out, const struct stream_limits *,
                                struct error *);

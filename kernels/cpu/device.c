@@ -307,6 +307,12 @@ static void cpu_graph_close(struct graph *graph)
     (void)graph;
 }
 
+// Ranks are loaded one after the other, so all threads work on each.
+static struct threads *cpu_threads(struct device *device)
+{
+    return (device->parent ? device->parent : device)->threads;
+}
+
 #define OP_OF(name) cpu_##name
 #include "kernels/op_table.inc"
 #undef OP_OF
@@ -328,6 +334,7 @@ const struct device_api *device_cpu(void)
         .weight_bytes = cpu_weight_bytes,
         .weight_put = cpu_weight_put,
         .weight_finish = cpu_weight_finish,
+        .threads = cpu_threads,
         .stream_open = cpu_stream_open,
         .stream_close = cpu_stream_close,
         .device_slot_acquire = cpu_slot_acquire,

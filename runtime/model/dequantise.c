@@ -3,6 +3,7 @@
 #include "runtime/model/dequantise.h"
 
 #include "base/status.h"
+#include "runtime/model/packed.h"
 
 #include <math.h>
 #include <string.h>
@@ -255,8 +256,27 @@ static void blocks_read(float *out, const struct tensor *tensor, uint64_t first,
     }
 }
 
+static void packed_rows_read(float *out, const struct tensor *tensor,
+                             const struct tensor_place *place)
+{
+    uint32_t row[PACKED_TILE_ROWS];
+    for (uint32_t done = 0; done < place->rows; done += PACKED_TILE_ROWS) {
+        uint32_t left = place->rows - done;
+        uint32_t rows = left < PACKED_TILE_ROWS ? left : PACKED_TILE_ROWS;
+        for (uint32_t r = 0; r < rows; r++)
+            row[r] = (uint32_t)weight_paired_row((uint64_t)place->first_row + done + r,
+                                                 tensor->rope_head, tensor->rope_rotary);
+        packed_read(out + (uint64_t)done * place->cols, tensor->packed, row, rows, place->first_col,
+                    place->cols);
+    }
+}
+
 void tensor_rows_read(float *out, const struct tensor *tensor, const struct tensor_place *place)
 {
+    if (tensor->packed) {
+        packed_rows_read(out, tensor, place);
+        return;
+    }
     for (uint32_t r = 0; r < place->rows; r++, out += place->cols) {
         uint64_t row = weight_paired_row((uint64_t)place->first_row + r, tensor->rope_head,
                                          tensor->rope_rotary);

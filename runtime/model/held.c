@@ -50,10 +50,13 @@ static void tally_text(char *out, size_t bytes, struct tally tally, uint32_t fir
 void weight_list_formats(char out[FORMATS_TEXT], const struct weight_list *list)
 {
     struct tally tally = {{0}};
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->entries[i].shape.part_count > 0)
-            tally_add(&tally, &list->entries[i].shape);
-    tally_text(out, FORMATS_TEXT, tally, DTYPE_COUNT);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct weight_shape *shape = &list->entries[i].shape;
+        bool int8 = shape->dtype == DTYPE_I8 && list->dtype != DTYPE_I8;
+        if (shape->part_count > 0 || int8)
+            tally_add(&tally, shape);
+    }
+    tally_text(out, FORMATS_TEXT, tally, DTYPE_I8);
 }
 
 // Returns the kind of an entry: an index into the names below; KINDS for vectors and score heads.

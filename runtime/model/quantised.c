@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises quantised checkpoints by what their folder declares; see quantised.h. Loading thread
-// only.
+// Recognises quantised checkpoints by what their folder declares; see quantised.h. Methods are
+// listed, because tensors of an unknown one may have the names of a known one and other meanings.
+// Loading thread only.
 #include "runtime/model/quantised.h"
 
 #include "base/safe.h"
@@ -18,6 +19,73 @@ static void method_add(struct quantised *q, const char *word)
                  safe_of(text_of(word)).at);
 }
 
+// A method, the key that names its variants, and those that are read; the first is that of a
+// declaration without the key.
+struct method {
+    const char *name, *key;
+    const char *const *read;
+};
+
+static const struct method *method_find(const char *name)
+{
+    static const char *const any[] = {NULL};
+    static const char *const modelopt[] = {
+        "FP8",   "FP8_PB_WO",   "FP8_PER_CHANNEL_PER_TOKEN", "MXFP8",
+        "NVFP4", "W4A16_NVFP4", "MIXED_PRECISION",           NULL};
+    static const char *const arrays[] = {"dense",
+                                         "float-quantized",
+                                         "naive-quantized",
+                                         "int-quantized",
+                                         "pack-quantized",
+                                         "nvfp4-pack-quantized",
+                                         "mxfp4-pack-quantized",
+                                         "mxfp8-quantized",
+                                         "mixed-precision",
+                                         NULL};
+    static const char *const awq[] = {"gemm", "GEMM", NULL};
+    static const char *const gptq[] = {"gptq", "gptq_v2", NULL};
+    static const char *const round[] = {"auto_round:auto_gptq",
+                                        "auto_round",
+                                        "auto_round:gptqmodel",
+                                        "auto_round:auto_awq",
+                                        "auto_gptq",
+                                        "auto_awq",
+                                        NULL};
+    static const struct method methods[] = {
+        {"fp8", NULL, any},
+        {"fbgemm_fp8", NULL, any},
+        {"modelopt", "quant_algo", modelopt},
+        {"compressed-tensors", "format", arrays},
+        {"awq", "version", awq},
+        {"gptq", "checkpoint_format", gptq},
+        {"auto-round", "packing_format", round},
+        {"intel/auto-round", "packing_format", round},
+        {"bitsandbytes", NULL, any},
+    };
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp(name, methods[i].name) == 0)
+            return &methods[i];
+    return NULL;
+}
+
+// Decides whether a declaration is of a method and variant that is read.
+static void variant_judge(struct quantised *q, const json_t *object, const char *name)
+{
+    const struct method *method = method_find(name);
+    const char *variant = NULL;
+    if (method && method->key)
+        variant = json_string_value(json_object_get(object, method->key));
+    q->read = method && (!variant || !method->read[0]);
+    for (size_t i = 0; variant && method->read[i]; i++)
+        q->read = q->read || strcmp(variant, method->read[i]) == 0;
+    // AutoRound stores zero points less one only in the format of AutoGPTQ.
+    q->zeros_full =
+        variant && (strcmp(variant, "gptq_v2") == 0 || strcmp(variant, "auto_round") == 0 ||
+                    strcmp(variant, "auto_round:gptqmodel") == 0);
+    if (json_object_size(json_object_get(object, "transform_config")) > 0)
+        q->read = false;
+}
+
 // Writes the name of the method, and what distinguishes its variants. usual: its name if the object
 // has none.
 static void method_set(struct quantised *q, const json_t *object, const char *usual)
@@ -30,6 +98,11 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
     method_add(q, method ? method : usual);
     method_add(q, algorithm);
     method_add(q, json_string_value(json_object_get(object, "format")));
+    method_add(q, json_string_value(json_object_get(object, "version")));
+    method_add(q, json_string_value(json_object_get(object, "checkpoint_format")));
+    method_add(q, json_string_value(json_object_get(object, "packing_format")));
+    if (json_object_size(json_object_get(object, "transform_config")) > 0)
+        method_add(q, "transform_config"); // a rotation of activations while the model runs
     if (json_is_integer(bits)) {
         char count[32];
         snprintf(count, sizeof count, "%lld bits", (long long)json_integer_value(bits));
@@ -37,6 +110,9 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
     }
     if (q->method[0] == '\0')
         method_add(q, "unnamed method");
+    if (!method && algorithm)
+        method = "modelopt";
+    variant_judge(q, object, method ? method : usual ? usual : "");
 }
 
 struct quantised quantised_by_config(const json_t *config)
@@ -85,11 +161,26 @@ enum status quantised_by_files(struct quantised *out, const char *folder, struct
 
 enum status quantised_check(const struct quantised *q, struct error *err)
 {
-    if (!q->where)
+    if (!q->where || q->read)
         return STATUS_OK;
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "the checkpoint is quantised (%s: %s); of folders only float32, bfloat16 and "
-                     "float16 weights are read, which --dtype int8 quantises while loading: take "
-                     "an unquantised checkpoint or a GGUF file of the model, if there is one",
-                     q->where, q->method);
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "the checkpoint is quantised (%s: %s), a format that is not read; FP8, "
+        "AWQ (gemm), GPTQ, AutoRound, compressed-tensors, ModelOpt and bitsandbytes "
+        "are: take one of these, an unquantised checkpoint or a GGUF file of the model",
+        q->where, q->method);
+}
+
+enum status quantised_rules_read(struct packed_rules *out, const char *folder, struct error *err)
+{
+    json_t *json;
+    struct quantised q = {.where = NULL};
+    enum status status = folder_json(&json, folder, "config.json", false, err);
+    if (status == STATUS_OK && json)
+        q = quantised_by_config(json);
+    if (status == STATUS_OK && !q.where)
+        status = quantised_by_files(&q, folder, err);
+    *out = (struct packed_rules){.zeros_full = q.zeros_full};
+    json_decref(json);
+    return status;
 }

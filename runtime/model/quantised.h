@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The declarations by which a model folder states that its checkpoint is quantised: keys of
-// config.json and files next to it. Loading thread only.
+// config.json and files next to it. They decide only whether the checkpoint is read and how GPTQ
+// stores zero points; packed_find.h finds the quantised modules. Loading thread only.
 #pragma once
 
 #include "base/status.h"
+#include "runtime/model/packed_find.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 
 struct quantised {
-    char method[80];   // "fp8", "modelopt NVFP4", "gptq 4 bits"
+    char method[96];   // "fp8", "modelopt NVFP4", "gptq 4 bits"
     const char *where; // key or file that declares it; NULL: the checkpoint is not quantised
+    bool read;         // true if checkpoints of this method and variant are read
+    bool zeros_full;   // see struct packed_rules
 };
 
 // Reads quantization_config of config.json, also in the text part of a multimodal model.
@@ -21,5 +25,10 @@ struct quantised quantised_by_config(const json_t *config);
 enum status quantised_by_files(struct quantised *out, const char *folder,
                                struct error *err) MUST_USE;
 
-// Returns OK, or UNSUPPORTED with a sentence that names method and place.
+// Returns OK if the checkpoint is not quantised or is read, else UNSUPPORTED with a sentence that
+// names method, place and what is read.
 enum status quantised_check(const struct quantised *quantised, struct error *err) MUST_USE;
+
+// Reads what packed_find must know from the folder's declaration, if there is one.
+enum status quantised_rules_read(struct packed_rules *out, const char *folder,
+                                 struct error *err) MUST_USE;

@@ -17,7 +17,7 @@ static const struct {
     {"F32", 4, DTYPE_F32}, {"BF16", 2, DTYPE_BF16}, {"F16", 2, DTYPE_F16}, {"F64", 8, -1},
     {"I64", 8, -1},        {"I32", 4, -1},          {"I16", 2, -1},        {"I8", 1, -1},
     {"U64", 8, -1},        {"U32", 4, -1},          {"U16", 2, -1},        {"U8", 1, -1},
-    {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},      {"F8_E5M2", 1, -1},
+    {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},      {"F8_E5M2", 1, -1},    {"F8_E8M0", 1, -1},
 };
 
 static int tensor_place_order(const void *a, const void *b)

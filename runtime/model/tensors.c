@@ -7,6 +7,8 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "runtime/model/gguf_tensors.h"
+#include "runtime/model/packed_find.h"
+#include "runtime/model/quantised.h"
 #include "runtime/model/safetensors.h"
 #include "runtime/source/gguf_file.h"
 #include "runtime/source/mapping.h"
@@ -27,7 +29,9 @@ struct tensors {
     uint32_t shard_count;
     struct tensor *tensors; // [count], sorted by name
     uint32_t count;
-    struct model_source *gguf; // the GGUF file; NULL: a folder
+    uint32_t part_count;         // tensors after them that are parts of packed ones
+    const struct tensor *packed; // a packed tensor, or NULL
+    struct model_source *gguf;   // the GGUF file; NULL: a folder
 };
 
 static int tensor_name_order(const void *a, const void *b)
@@ -180,6 +184,22 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
     return status;
 }
 
+// Joins the tensors of quantised modules.
+static enum status packed_join(struct tensors *set, const char *folder, struct error *err)
+{
+    struct packed_rules rules;
+    uint32_t all = set->count;
+    enum status status = quantised_rules_read(&rules, folder, err);
+    if (status == STATUS_OK)
+        status = packed_find(set->tensors, &set->count, &rules, set->arena, err);
+    if (status == STATUS_OK)
+        status = names_check(set, err);
+    set->part_count = all - set->count;
+    for (uint32_t i = 0; i < set->count && !set->packed; i++)
+        set->packed = set->tensors[i].packed ? &set->tensors[i] : NULL;
+    return status;
+}
+
 // Returns true also for a dangling link: an interrupted download leaves such a link, and opening it
 // reports the error.
 static bool entry_exists(const char *path)
@@ -212,6 +232,8 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
         status = folder_lacks(folder,
                               "has no model.safetensors and no model.safetensors.index.json", err);
     }
+    if (status == STATUS_OK && !set->gguf)
+        status = packed_join(set, folder, err);
     if (status != STATUS_OK) {
         tensors_close(set);
         return status;
@@ -254,9 +276,10 @@ struct hash tensors_hash(const struct tensors *set)
 {
     enum { PIECES = 2048, PIECE_BYTES = 64 };
     struct hash hash = {1, 2};
-    uint32_t each = set->count > 0 && set->count < PIECES ? PIECES / set->count : 1;
-    uint32_t skip = set->count / PIECES + 1; // every skip-th tensor is sampled
-    for (uint32_t i = 0; i < set->count; i++) {
+    uint32_t count = set->count + set->part_count;
+    uint32_t each = count > 0 && count < PIECES ? PIECES / count : 1;
+    uint32_t skip = count / PIECES + 1; // every skip-th tensor is sampled
+    for (uint32_t i = 0; i < count; i++) {
         const struct tensor *tensor = &set->tensors[i];
         hash_add(&hash, tensor->name.at, tensor->name.bytes);
         hash_add(&hash, tensor->type, strlen(tensor->type));
@@ -310,6 +333,11 @@ const struct tensors_words *tensors_words(const struct tensors *set)
 bool tensors_are_gguf(const struct tensors *set)
 {
     return set->gguf != NULL;
+}
+
+const struct tensor *tensors_packed(const struct tensors *set)
+{
+    return set->packed;
 }
 
 uint32_t tensors_count(const struct tensors *set)

@@ -30,9 +30,10 @@ struct tensor {
     struct text name;
     uint64_t shape[TENSOR_DIMS_MAX];
     uint32_t dims;
-    const char *type; // type name of the file: "BF16", "I64", "Q4_K"
+    const char *type; // type name of the file: "BF16", "I64", "Q4_K"; packed: what it is in words
     int dtype;        // enum dtype, or -1: quantised blocks, or a type that no weight can have
     const struct gguf_type *blocks; // type of quantised blocks (dequantise.h), or NULL
+    const struct packed *packed;    // codes with scales in arrays of a folder (packed.h), or NULL
     uint32_t rope_head; // rows per head if the file interleaves the head's two halves; 0: in order
     uint32_t rope_rotary; // rows at the head's start that are interleaved; 0: all
     const void *map;      // first byte in the mapping, not aligned
@@ -46,7 +47,8 @@ struct tensor {
 struct tensors;
 
 // Opens a GGUF file, or model.safetensors of a folder, or else the shards that its
-// model.safetensors.index.json names. NOT_FOUND if the folder has neither.
+// model.safetensors.index.json names. NOT_FOUND if the folder has neither. The tensors of a
+// quantised module of a folder become one (packed_find.h).
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err) MUST_USE;
 // Returns an error if a file was truncated while it was read. Reading a truncated page raises
 // SIGBUS (mapping.h), but the rest of the last page reads as zeros, so this check is needed after
@@ -71,6 +73,8 @@ struct tensors_words {
 const struct tensors_words *tensors_words(const struct tensors *tensors);
 // Returns true for a GGUF file, false for a folder.
 bool tensors_are_gguf(const struct tensors *tensors);
+// Returns a tensor whose elements are codes of a folder (struct packed), or NULL if there is none.
+const struct tensor *tensors_packed(const struct tensors *tensors);
 // Returns the number of tensors.
 uint32_t tensors_count(const struct tensors *tensors);
 // Returns a tensor by index; the tensors are sorted by name.

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/model/packed.h"
 #include "runtime/model/quantised.h"
 #include "runtime/model/unused.h"
 
@@ -131,7 +132,7 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
             p->status =
                 error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u, %u]%s",
                           name_shown, shape, words->config, rows, cols, words->remedy);
-    } else if (tensor->dtype < 0 && !tensor->blocks) {
+    } else if (tensor->dtype < 0 && !tensor->blocks && !tensor->packed) {
         p->status = error_set(p->err, STATUS_UNSUPPORTED,
                               "the tensor %s has the dtype %s; %s are supported%s", name_shown,
                               tensor->type, words->types, words->remedy);
@@ -167,11 +168,20 @@ static void entry_size(struct lister *p, struct weight_entry *entry)
     p->list->load_bytes += entry->bytes;
 }
 
+// Returns the format in which a tensor's elements can be held as they are, or WEIGHT_FLOATS. NULL:
+// there is no tensor.
+static enum weight_format tensor_format(const struct tensor *tensor)
+{
+    if (tensor && tensor->packed)
+        return packed_format(tensor->packed);
+    return dequantise_format(tensor ? tensor->blocks : NULL);
+}
+
 // Returns the format in which a part can be held, or WEIGHT_FLOATS: its columns must begin and end
 // with a block.
 static enum weight_format part_format(const struct weight_part *part)
 {
-    enum weight_format format = dequantise_format(part->tensor ? part->tensor->blocks : NULL);
+    enum weight_format format = tensor_format(part->tensor);
     uint32_t elements = weight_format_facts(format)->elements;
     bool cut = part->from_col % elements != 0 || part->cols % elements != 0;
     return cut ? WEIGHT_FLOATS : format;
@@ -189,16 +199,16 @@ static void int4_choose(struct weight_entry *entry)
     shape->parts[0] = (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_1, shape->n};
 }
 
-// Returns true if all tensors of an entry are quantised and the device holds blocks of at least one
-// of their types in no format.
+// Returns true if all tensors of an entry are quantised and the device holds at least one of them
+// in no format.
 static bool needs_int8(const struct weight_entry *entry)
 {
     bool needs = false;
     for (uint32_t i = 0; i < entry->part_count; i++) {
         const struct tensor *tensor = entry->parts[i].tensor;
-        if (!tensor || !tensor->blocks)
+        if (!tensor || (!tensor->blocks && !tensor->packed))
             return false;
-        needs = needs || dequantise_format(tensor->blocks) == WEIGHT_FLOATS;
+        needs = needs || tensor_format(tensor) == WEIGHT_FLOATS;
     }
     return needs;
 }
@@ -247,6 +257,15 @@ static uint32_t part_tensor_rows(const struct weight_spec *spec, uint32_t index,
     return rows;
 }
 
+// Returns true if the rows of q and k in an entry, its parts 0 and 1, are in another order: those
+// of a rotary pair are neighbours.
+static bool paired_rows(const struct lister *p, uint32_t index)
+{
+    uint32_t kind = (index - MODEL_WEIGHT_COUNT) % LAYER_WEIGHT_COUNT;
+    return (p->config->arch->flags & ARCH_PAIRED) && index >= MODEL_WEIGHT_COUNT &&
+           (kind == LAYER_QKV || kind == LAYER_QKV_BIAS);
+}
+
 // Adds an entry with its parts to the list, unless an earlier call failed.
 static void weight_add(struct lister *p, const struct weight_spec *spec)
 {
@@ -265,6 +284,10 @@ static void weight_add(struct lister *p, const struct weight_spec *spec)
                                                .cols = cols->count,
                                                .stride = cols->whole,
                                                .seed = seed};
+        if (i < 2 && paired_rows(p, spec->index)) {
+            entry->parts[i].head = p->config->head_dim;
+            entry->parts[i].rotary = p->config->ropes[0].dim;
+        }
         row += rows->count;
         seed += rows->whole;
         p->list->parameter_count += (uint64_t)rows->whole * cols->whole;
@@ -291,18 +314,6 @@ static void weight_add_norm(struct lister *p, uint32_t index, const char *name, 
     bool gguf = p->args->tensors && tensors_are_gguf(p->args->tensors);
     if (p->status == STATUS_OK && (p->config->arch->flags & ARCH_NORM_LESS_ONE) && !gguf)
         p->list->entries[p->list->count - 1].parts[0].addend = 1;
-}
-
-// Marks q and k in the entry added last if the rows of their rotary pairs are neighbours.
-static void pairs_mark(struct lister *p)
-{
-    if (p->status != STATUS_OK || !(p->config->arch->flags & ARCH_PAIRED))
-        return;
-    struct weight_part *parts = p->list->entries[p->list->count - 1].parts;
-    for (int i = 0; i < 2; i++) {
-        parts[i].head = p->config->head_dim;
-        parts[i].rotary = p->config->ropes[0].dim;
-    }
 }
 
 // out = prefix + name with the layer's number + tail.
@@ -346,8 +357,6 @@ static void weight_add_stacked(struct lister *p, uint32_t layer, const struct st
         product.parts[i].rows = axis_cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
     }
     weight_add(p, &product);
-    if (s->kind == LAYER_QKV)
-        pairs_mark(p);
     if (!s->bias)
         return;
     if (s->parts[0].tensor->axis == SHARD_COLUMNS && p->args->sizes->rank > 0) {
@@ -363,8 +372,6 @@ static void weight_add_stacked(struct lister *p, uint32_t layer, const struct st
     for (uint32_t i = 0; i < s->count; i++)
         name_make(names[i], p, s->parts[i].tensor->name, layer, ".bias");
     weight_add(p, &bias);
-    if (s->kind == LAYER_QKV)
-        pairs_mark(p);
 }
 
 static void weight_add_layer_norm(struct lister *p, uint32_t layer, enum layer_weight kind,
@@ -630,12 +637,13 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
                                 const struct tensor *tensor, enum dtype held)
 {
     bool first = p->args->sizes->rank == 0; // one rank logs
-    if (tensor && tensor->blocks) {
+    const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
+    if (packed || (tensor && tensor->blocks)) {
         if (first && !facts->codes)
             log_line(LOG_INFO,
-                     "the file's weights are quantised (%s) and are held as %s; --dtype int8 takes "
-                     "half the memory",
-                     tensor->type, dtype_name(facts->quantised_runs_as));
+                     "the checkpoint's weights are quantised (%s) and are held as %s; --dtype int8 "
+                     "takes half the memory",
+                     packed ? packed->type : tensor->type, dtype_name(facts->quantised_runs_as));
         return facts->quantised_runs_as;
     }
     if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
@@ -664,13 +672,15 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
     prefix_choose(&p);
     name_make(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
-    return tensor && tensor->blocks ? tensor->blocks->elements : 1;
+    return weight_format_facts(tensor_format(tensor))->elements;
 }
 
 static void dtypes_choose(struct lister *p)
 {
     const struct tensor *tensor = type_tensor(p);
+    bool packed = p->args->tensors && tensors_packed(p->args->tensors);
     int stored = !p->args->tensors ? p->config->dtype
+                 : packed          ? DTYPE_BF16
                  : !tensor         ? -1
                  : tensor->blocks  ? DTYPE_BF16
                                    : tensor->dtype;
@@ -692,24 +702,17 @@ static void dtypes_choose(struct lister *p)
     list->side = facts.activation[held] == act ? held : act;
 }
 
-// Logs the formats of the weights that are held as in the file, and whether others become int8.
+// Logs how quantised weights are held on a device that can hold them as codes.
 static void codes_note(const struct lister *p)
 {
     char formats[FORMATS_TEXT];
-    bool int8 = false;
     weight_list_formats(formats, p->list);
-    if (p->status != STATUS_OK || !p->list->codes || p->list->int4 || p->args->sizes->rank > 0)
-        return;
-    for (uint32_t i = 0; i < p->list->count; i++)
-        int8 = int8 || p->list->entries[i].shape.dtype == DTYPE_I8;
-    if (formats[0] != '\0')
+    if (p->status == STATUS_OK && p->list->codes && !p->list->int4 && formats[0] != '\0' &&
+        p->args->sizes->rank == 0)
         log_line(LOG_INFO,
-                 "the weights are held as in the file (%s)%s; --dtype bfloat16, int8 and float32 "
-                 "convert them",
-                 formats, int8 ? ", those in other types as int8" : "");
-    else if (int8)
-        log_line(LOG_INFO, "the file's weights are quantised and are held as int8; --dtype "
-                           "bfloat16 and float32 keep more of their bits");
+                 "the quantised weights are held as %s; --dtype bfloat16, int8 and float32 convert "
+                 "them",
+                 formats);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,

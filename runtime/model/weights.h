@@ -107,7 +107,8 @@ struct weight_list_args {
 
 // Returns the number of columns of which each rank's part of a feed-forward layer must be a
 // multiple, because a block of quantised weights cannot be split. This is the number of elements of
-// a block of the file or of a group of MODEL_INT4; 1: the layer can be cut anywhere.
+// a block of the file, of a group of a folder's 4-bit codes or of a group of MODEL_INT4; 1: the
+// layer can be cut anywhere.
 uint32_t weight_list_unit(const struct weight_list_args *args);
 
 // Lists the weights of a rank and finds their tensors. An error names the missing or unsuitable
@@ -117,8 +118,8 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
 // Frees the entries; a second call does nothing.
 void weight_list_close(struct weight_list *list);
 
-// Writes the formats of the weights that are held as codes, those with most elements first; empty
-// if there are none.
+// Writes the formats of the weights that are held as codes, and "int8" if quantised ones are held
+// so next to floats, those with most elements first; empty if there are none.
 void weight_list_formats(char out[FORMATS_TEXT], const struct weight_list *list);
 
 struct weight_load_args {

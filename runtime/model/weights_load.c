@@ -4,7 +4,9 @@
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
+#include "kernels/cpu/threads.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/model/packed.h"
 #include "runtime/source/mapping.h"
 
 #include <string.h>
@@ -14,7 +16,8 @@ struct loader {
     const struct weight_list *list;
     // Ones and zeros, as long as the longest vector; allocated on first use.
     float *constant[2];
-    uint64_t done; // bytes loaded, earlier ranks included
+    uint64_t done;           // bytes loaded, earlier ranks included
+    struct threads *threads; // threads that compute rows; NULL: none yet, or those of the device
     struct error *err;
 };
 
@@ -49,12 +52,53 @@ static uint64_t part_first(const struct weight_part *part)
     return (uint64_t)part->from_row * part->stride + part->from_col;
 }
 
+enum { ROWS_LEAST = 32 }; // rows that one thread computes at a time
+
+// Rows that the threads compute.
+struct compute_job {
+    const struct weight_part *part;
+    const struct tensor *tensor;
+    struct tensor_place place;
+    float *rows;
+};
+
+// Computes ROWS_LEAST rows.
+static void rows_chunk(void *job, uint32_t chunk, uint32_t worker)
+{
+    (void)worker;
+    const struct compute_job *j = job;
+    struct tensor_place place = j->place;
+    uint32_t done = chunk * ROWS_LEAST, left = place.rows - done;
+    float *rows = j->rows + (size_t)done * place.cols;
+    place.first_row += done;
+    place.rows = left < ROWS_LEAST ? left : ROWS_LEAST;
+    tensor_rows_read(rows, j->tensor, &place);
+    for (uint32_t i = 0; j->part->addend != 0 && i < place.rows * place.cols; i++)
+        rows[i] += j->part->addend;
+    for (uint32_t i = 0; j->part->factor != 0 && i < place.rows * place.cols; i++)
+        rows[i] *= j->part->factor;
+}
+
+// Computes rows with the device's threads if it has any, else with threads of the loader.
+static enum status rows_compute(struct loader *l, struct compute_job *job)
+{
+    uint32_t chunks = (job->place.rows + ROWS_LEAST - 1) / ROWS_LEAST;
+    if (l->args->api->threads) {
+        threads_run(l->args->api->threads(l->args->device), rows_chunk, job, chunks);
+        return STATUS_OK;
+    }
+    enum status status = l->threads ? STATUS_OK : threads_open(&l->threads, 0, l->err);
+    if (status == STATUS_OK)
+        threads_run(l->threads, rows_chunk, job, chunks);
+    return status;
+}
+
 // Loads rows that must be computed: quantised rows, rows that the file has in another order, and
 // values other than those in the file.
 // Converts as many at a time as keep the buffer in a CPU cache.
 static enum status put_rows(struct loader *l, struct weight *weight, const struct weight_part *part)
 {
-    enum { ELEMENTS = 1 << 18, ROWS_LEAST = 32 };
+    enum { ELEMENTS = 1 << 18 };
     uint32_t each = (ELEMENTS / part->cols + ROWS_LEAST) / ROWS_LEAST * ROWS_LEAST;
     float *rows = heap_alloc((size_t)each * part->cols * sizeof *rows);
     enum status status = STATUS_OK;
@@ -65,16 +109,16 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
     }
     for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
         uint32_t count = part->rows - done < each ? part->rows - done : each;
-        const struct tensor_place place = {part->from_row + done, count, part->from_col, part->cols,
-                                           part->stride};
+        struct compute_job job = {
+            part,
+            &tensor,
+            {part->from_row + done, count, part->from_col, part->cols, part->stride},
+            rows};
         struct weight_source source = {
             .map = rows, .fd = -1, .dtype = DTYPE_F32, .rows = count, .cols = part->cols};
-        tensor_rows_read(rows, &tensor, &place);
-        for (uint32_t i = 0; part->addend != 0 && i < count * part->cols; i++)
-            rows[i] += part->addend;
-        for (uint32_t i = 0; part->factor != 0 && i < count * part->cols; i++)
-            rows[i] *= part->factor;
-        status = rows_put(l, weight, part->to_row + done, &source);
+        status = rows_compute(l, &job);
+        if (status == STATUS_OK)
+            status = rows_put(l, weight, part->to_row + done, &source);
     }
     heap_free(rows);
     return status;
@@ -112,14 +156,35 @@ static enum status put_codes(struct loader *l, struct weight *weight,
     return status;
 }
 
+// Loads 4-bit codes of a folder without rounding them.
+static enum status put_int4(struct loader *l, struct weight *weight, const struct weight_part *part)
+{
+    const struct tensor *tensor = part->tensor;
+    const struct weight_int4 int4 = packed_int4(tensor->packed);
+    struct weight_source source = {
+        .fd = -1,
+        .rows = part->rows,
+        .cols = part->cols,
+        .stride = part->stride,
+        .first = part_first(part),
+        .format = packed_format(tensor->packed),
+        .int4 = &int4,
+        .paired = part->head,
+        .rotary = part->rotary,
+    };
+    enum status status = rows_put(l, weight, part->to_row, &source);
+    mapping_drop(tensor->map, tensor->bytes);
+    return status;
+}
+
 static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
     if (weight->shape.part_count > 0 && l->list->codes)
-        return put_codes(l, weight, part);
-    if (tensor->blocks || tensor->rope_head > 0 || part->head > 0 || part->addend != 0 ||
-        part->factor != 0)
+        return tensor->packed ? put_int4(l, weight, part) : put_codes(l, weight, part);
+    if (tensor->packed || tensor->blocks || tensor->rope_head > 0 || part->head > 0 ||
+        part->addend != 0 || part->factor != 0)
         return put_rows(l, weight, part);
     struct weight_source source = {
         .map = tensor->map,
@@ -197,6 +262,7 @@ enum status weights_load(struct weight *table, const struct weight_list *list,
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < list->count; i++)
         status = entry_load(&l, &table[list->entries[i].index], &list->entries[i]);
+    threads_close(l.threads);
     heap_free(l.constant[0]);
     heap_free(l.constant[1]);
     return status;

@@ -273,16 +273,51 @@ static void test_the_architecture_is_judged_first(void **state)
             "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"fp8\"}}",
             "the architecture DeepseekV3ForCausalLM is not served");
     refused("LlamaForCausalLM",
-            "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"fp8\"}}",
-            "the checkpoint is quantised (quantization_config: fp8)");
-    refused("LlamaForCausalLM",
-            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
-            "\"pack-quantized\"}}",
-            "(quantization_config: compressed-tensors pack-quantized)");
+            "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"hqq\"}}",
+            "the checkpoint is quantised (quantization_config: hqq)");
     refused("LlamaForCausalLM", "{\"compression_config\":{\"quant_method\":\"sparseml\"}}",
             "(compression_config: sparseml)");
-    refused("LlamaForCausalLM", "{\"quantization_config\":{\"quant_algo\":\"NVFP4\"}}",
-            "(quantization_config: NVFP4)");
+}
+
+// Methods and variants of them that are read, and those whose tensors would be misread.
+static void test_quantised_checkpoints_are_judged(void **state)
+{
+    (void)state;
+    static const char *const read[] = {
+        "\"quant_method\":\"fp8\"",
+        "\"quant_algo\":\"NVFP4\"",
+        "\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\"",
+        "\"quant_method\":\"awq\",\"version\":\"gemm\",\"bits\":4",
+        "\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq_v2\",\"bits\":4",
+        "\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:auto_awq\"",
+        "\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\"",
+        "\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true",
+    };
+    static const char *const unread[][2] = {
+        {"\"quant_method\":\"awq\",\"version\":\"gemv\",\"bits\":4",
+         "(quantization_config: awq gemv 4 bits)"},
+        {"\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\"",
+         "(quantization_config: gptq marlin)"},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"",
+         "(quantization_config: compressed-tensors marlin-24)"},
+        {"\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\","
+         "\"transform_config\":{\"config_groups\":{\"u\":{}}}",
+         "(quantization_config: compressed-tensors pack-quantized transform_config)"},
+        {"\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"",
+         "(quantization_config: modelopt W4A8_AWQ)"},
+        {"\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:marlin\"",
+         "(quantization_config: auto-round auto_round:marlin)"},
+        {"\"quant_method\":\"aqlm\"", "(quantization_config: aqlm)"},
+    };
+    char patch[256];
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
+        snprintf(patch, sizeof patch, "{\"quantization_config\":{%s}}", read[i]);
+        accepted("LlamaForCausalLM", patch);
+    }
+    for (size_t i = 0; i < sizeof unread / sizeof unread[0]; i++) {
+        snprintf(patch, sizeof patch, "{\"quantization_config\":{%s}}", unread[i][0]);
+        refused("LlamaForCausalLM", patch, unread[i][1]);
+    }
 }
 
 int main(void)
@@ -295,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_factors_belong_to_longrope),
         cmocka_unit_test(test_kinds_of_layers_are_judged_without_a_window),
         cmocka_unit_test(test_the_architecture_is_judged_first),
+        cmocka_unit_test(test_quantised_checkpoints_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

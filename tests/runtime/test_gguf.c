@@ -709,8 +709,8 @@ static void test_models_of_k_blocks(void **state)
         STATUS_OK);
     k_models_compare(root, (const char *const[]){"Q4_K", "Q5_K", "Q6_K"}, "Q6_K, Q4_K, Q5_K",
                      "Q4_K, Q5_K, Q6_K");
-    k_models_compare(root, (const char *const[]){"Q2_K", "Q3_K", "IQ4_XS"}, "", "int8");
-    k_models_compare(root, (const char *const[]){"Q4_K", "IQ4_NL", "Q6_K"}, "Q6_K, Q4_K",
+    k_models_compare(root, (const char *const[]){"Q2_K", "Q3_K", "IQ4_XS"}, "int8", "int8");
+    k_models_compare(root, (const char *const[]){"Q4_K", "IQ4_NL", "Q6_K"}, "Q6_K, int8, Q4_K",
                      "int8, Q4_K");
     json_decref(root);
 }

@@ -173,8 +173,9 @@ static const struct {
     {"{\"partial_rotary_factor\": 0.1}",
      "1 rotary columns of a head are not supported: an even number of at least"},
     {"{\"quantization_config\": {\"bits\": 4}}",
-     "the checkpoint is quantised (quantization_config: 4 bits); of folders only float32, bfloat16 "
-     "and float16 weights are read"},
+     "the checkpoint is quantised (quantization_config: 4 bits), a format that is not read; FP8, "
+     "AWQ "
+     "(gemm), GPTQ, AutoRound, compressed-tensors, ModelOpt and bitsandbytes are"},
     {"{\"max_position_embeddings\": 0}",
      "max_position_embeddings is 0, allowed is 1 to 1.67772e+07"},
     {"{\"max_position_embeddings\": 1e18}",

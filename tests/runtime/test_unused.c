@@ -123,15 +123,13 @@ static void test_quantised_folders_are_named(void **state)
         const char *file, *text, *words;
     } cases[] = {
         {"hf_quant_config.json",
-         "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":\"FP8\","
+         "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":\"W4A8_AWQ\","
          "\"kv_cache_quant_algo\":\"FP8\"}}",
-         "the checkpoint is quantised (hf_quant_config.json: modelopt FP8)"},
-        {"hf_quant_config.json", "{\"quantization\":{\"quant_algo\":\"NVFP4\"}}",
-         "the checkpoint is quantised (hf_quant_config.json: modelopt NVFP4)"},
-        {"quantize_config.json", "{\"bits\":4,\"group_size\":128,\"desc_act\":false}",
-         "the checkpoint is quantised (quantize_config.json: gptq 4 bits)"},
-        {"quant_config.json", "{\"w_bit\":4,\"q_group_size\":128}",
-         "the checkpoint is quantised (quant_config.json: awq 4 bits)"},
+         "the checkpoint is quantised (hf_quant_config.json: modelopt W4A8_AWQ), a format that is"},
+        {"quantize_config.json", "{\"bits\":4,\"group_size\":128,\"checkpoint_format\":\"marlin\"}",
+         "the checkpoint is quantised (quantize_config.json: gptq marlin 4 bits)"},
+        {"quant_config.json", "{\"w_bit\":4,\"q_group_size\":128,\"version\":\"GEMV\"}",
+         "the checkpoint is quantised (quant_config.json: awq GEMV 4 bits)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("llama", "{}", NULL, 0, 0);
@@ -172,8 +170,10 @@ static void test_quantised_tensors_are_the_reason(void **state)
 {
     (void)state;
     put_quantised(NULL, "qweight");
-    refused("qweight",
-            "the checkpoint is quantised (model.layers.0.self_attn.o_proj.qweight: F32)");
+    assert_int_equal(open_plan(), STATUS_INVALID);
+    assert_non_null(strstr(err.text,
+                           "o_proj.qweight has codes, but model.layers.0.self_attn.o_proj."
+                           "qzeros is not in the checkpoint"));
     put_quantised("weight", "weight_scale");
     refused("weight_scale",
             "the checkpoint is quantised (model.layers.0.self_attn.o_proj.weight_scale: F32)");

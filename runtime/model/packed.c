@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes elements of weights that are stored as codes with scales; see packed.h. Works on tiles
+// of rows and columns, because several rows or columns share a word.
+#include "runtime/model/packed.h"
+
+#include "base/status.h"
+#include "kernels/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TILE_COLS = 128 };
+
+#define E2M1_HALF 0, 0.5f, 1, 1.5f, 2, 3, 4, 6
+#define E2M1_MINUS -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6
+
+const float *packed_e2m1(void)
+{
+    static const float values[16] = {E2M1_HALF, E2M1_MINUS};
+    return values;
+}
+
+static float e4m3(uint32_t code)
+{
+    uint32_t exponent = code >> 3 & 15, mantissa = code & 7;
+    float value = exponent == 0 ? ldexpf((float)mantissa, -9)
+                                : ldexpf((float)(8 + mantissa), (int)exponent - 10);
+    if ((code & 127) == 127)
+        value = NAN;
+    return code & 128 ? -value : value;
+}
+
+void packed_e4m3(float values[256])
+{
+    for (uint32_t i = 0; i < 256; i++)
+        values[i] = e4m3(i);
+}
+
+static uint32_t word_at(const void *words, uint64_t index)
+{
+    uint32_t word;
+    memcpy(&word, (const char *)words + index * 4, sizeof word);
+    return word;
+}
+
+static float float_at(const void *floats, uint64_t index)
+{
+    float value;
+    memcpy(&value, (const char *)floats + index * 4, sizeof value);
+    return value;
+}
+
+static float number_at(const void *numbers, enum packed_number type, uint64_t index)
+{
+    uint16_t half;
+    uint8_t byte;
+    switch (type) {
+    case PACKED_F32:
+        return float_at(numbers, index);
+    case PACKED_F16:
+    case PACKED_BF16:
+        memcpy(&half, (const char *)numbers + index * 2, sizeof half);
+        return type == PACKED_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+    case PACKED_E4M3:
+    case PACKED_E8M0:
+        memcpy(&byte, (const char *)numbers + index, sizeof byte);
+        if (type == PACKED_E4M3)
+            return e4m3(byte);
+        return byte == 255 ? NAN : ldexpf(1, byte - 127);
+    }
+    return NAN;
+}
+
+static uint32_t group_at(const struct packed *p, uint32_t col)
+{
+    return p->group_of ? word_at(p->group_of, col) : col / p->scale_cols;
+}
+
+static float scale_at(const struct packed *p, uint32_t row, uint32_t group)
+{
+    uint64_t at = (uint64_t)(row / p->scale_rows) * p->row_step + (uint64_t)group * p->group_step;
+    if (p->nested) {
+        const struct packed_nested *nested = p->nested;
+        uint8_t code;
+        memcpy(&code, (const char *)p->scales + at, sizeof code);
+        float scale = nested->map[code] * float_at(nested->scales, at / nested->block);
+        return scale + nested->offset;
+    }
+    float scale = number_at(p->scales, p->scale_type, at);
+    return p->divide ? scale / p->factor : scale * p->factor;
+}
+
+// Returns the shift of a row's nibble in a word of AWQ.
+static uint32_t awq_shift(uint32_t row)
+{
+    static const uint8_t shifts[] = {0, 16, 4, 20, 8, 24, 12, 28};
+    return shifts[row % 8];
+}
+
+// Returns the code that begins at bit `at` of a sequence of words, of which the one at bit 0 has
+// the index `first` and the next ones are `step` further.
+static uint32_t code_at(const void *words, uint64_t first, uint64_t step, uint64_t at,
+                        uint32_t bits)
+{
+    uint64_t index = first + at / 32 * step;
+    uint32_t shift = (uint32_t)(at % 32);
+    uint32_t code = word_at(words, index) >> shift;
+    if (shift + bits > 32) // three bits in two words
+        code |= word_at(words, index + step) << (32 - shift);
+    return code & ((1u << bits) - 1);
+}
+
+static float zero_at(const struct packed *p, uint32_t row, uint32_t group)
+{
+    if (!p->zeros)
+        return p->zero;
+    if (p->zero_bytes) {
+        int8_t zero;
+        memcpy(&zero, (const char *)p->zeros + (uint64_t)row * p->groups + group, sizeof zero);
+        return (float)zero;
+    }
+    uint64_t words = (uint64_t)p->n * p->bits / 32 + ((uint64_t)p->n * p->bits % 32 != 0);
+    uint32_t zero;
+    if (p->order == INT4_AWQ)
+        zero = word_at(p->zeros, group * words + row / 8) >> awq_shift(row);
+    else if (p->order == INT4_BY_ROW)
+        zero = code_at(p->zeros, group, p->groups, (uint64_t)row * p->bits, p->bits);
+    else
+        zero = code_at(p->zeros, group * words, 1, (uint64_t)row * p->bits, p->bits);
+    return (float)((zero + p->zeros_add) & ((1u << p->bits) - 1));
+}
+
+// Reads codes of one row that are stored by row.
+static void codes_by_row(uint8_t *out, const struct packed *p, uint32_t row, uint32_t col,
+                         uint32_t cols)
+{
+    const uint8_t *from = p->codes;
+    if (p->bits == 8) {
+        memcpy(out, from + (uint64_t)row * p->k + col, cols);
+        return;
+    }
+    uint64_t bit = (uint64_t)col * p->bits;
+    from += (uint64_t)row * (((uint64_t)p->k * p->bits + 7) / 8);
+    if (p->bits == 4 && col % 2 == 0) {
+        uint32_t low = p->high_first ? 4 : 0;
+        from += col / 2;
+        for (uint32_t i = 0; i + 1 < cols; i += 2) {
+            out[i] = from[i / 2] >> low & 15;
+            out[i + 1] = from[i / 2] >> (4 - low) & 15;
+        }
+        if (cols % 2 != 0)
+            out[cols - 1] = from[cols / 2] >> low & 15;
+        return;
+    }
+    for (uint32_t i = 0; i < cols; i++, bit += p->bits) { // bits divide 8, so no code straddles
+        uint32_t shift = (uint32_t)(bit % 8) ^ (p->high_first ? 4 : 0);
+        out[i] = (uint8_t)(from[bit / 8] >> shift & ((1u << p->bits) - 1));
+    }
+}
+
+// Reads codes of a row whose words lie n apart: the codes that share a word lie in one row.
+static void codes_by_column(uint8_t *out, const struct packed *p, uint32_t row, uint32_t col,
+                            uint32_t cols)
+{
+    uint32_t each = 32 / p->bits, mask = (1u << p->bits) - 1;
+    if (p->bits == 3 || col % each != 0) {
+        for (uint32_t i = 0; i < cols; i++)
+            out[i] = (uint8_t)code_at(p->codes, row, p->n, (uint64_t)(col + i) * p->bits, p->bits);
+        return;
+    }
+    for (uint32_t i = 0; i < cols; i += each) {
+        uint32_t word = word_at(p->codes, (uint64_t)((col + i) / each) * p->n + row);
+        for (uint32_t c = 0; c < each && i + c < cols; c++, word >>= p->bits)
+            out[i + c] = (uint8_t)(word & mask);
+    }
+}
+
+static void codes_awq(uint8_t *out, const struct packed *p, uint32_t row, uint32_t col,
+                      uint32_t cols)
+{
+    uint64_t words = p->n / 8;
+    uint32_t shift = awq_shift(row);
+    for (uint32_t i = 0; i < cols; i++)
+        out[i] = word_at(p->codes, (col + i) * words + row / 8) >> shift & 15;
+}
+
+// Computes elements of one row from their codes.
+static void row_values(float *out, const struct packed *p, const uint8_t *codes, uint32_t row,
+                       uint32_t col, uint32_t cols)
+{
+    for (uint32_t i = 0; i < cols;) {
+        uint32_t group = group_at(p, col + i), end = i + 1;
+        if (!p->group_of) {
+            uint32_t left = p->scale_cols - (col + i) % p->scale_cols;
+            end = left < cols - i ? i + left : cols;
+        }
+        float scale = scale_at(p, row, group), zero = zero_at(p, row, group);
+        uint32_t first = i;
+        if (p->values)
+            for (; i < end; i++)
+                out[i] = (p->values[codes[i]] - zero) * scale;
+        else
+            for (; i < end; i++)
+                out[i] = ((float)codes[i] - zero) * scale;
+        for (uint32_t j = first; p->last != 1 && j < end; j++)
+            out[j] *= p->last;
+    }
+}
+
+void packed_read(float *out, const struct packed *p, const uint32_t *row, uint32_t rows,
+                 uint32_t col, uint32_t cols)
+{
+    for (uint32_t left = 0; left < cols; left += TILE_COLS) {
+        uint32_t width = cols - left < TILE_COLS ? cols - left : TILE_COLS;
+        for (uint32_t r = 0; r < rows; r++) {
+            uint8_t codes[TILE_COLS];
+            if (p->order == INT4_BY_ROW)
+                codes_by_row(codes, p, row[r], col + left, width);
+            else if (p->order == INT4_BY_COLUMN)
+                codes_by_column(codes, p, row[r], col + left, width);
+            else
+                codes_awq(codes, p, row[r], col + left, width);
+            row_values(out + (uint64_t)r * cols + left, p, codes, row[r], col + left, width);
+        }
+    }
+}
+
+enum weight_format packed_format(const struct packed *p)
+{
+    static const struct {
+        uint32_t group;
+        enum weight_format plain, zeros;
+    } formats[] = {{128, WEIGHT_INT4_128, WEIGHT_INT4Z_128},
+                   {64, WEIGHT_INT4_64, WEIGHT_INT4Z_64},
+                   {32, WEIGHT_Q4_0, WEIGHT_INT4Z_32}};
+    bool integers = p->bits == 4 && !p->values && !p->group_of && !p->zero_bytes && !p->high_first;
+    bool scales = p->scale_type <= PACKED_BF16 && p->factor == 1 && p->scale_rows == 1 &&
+                  p->last == 1 && !p->nested;
+    if (!integers || !scales || (!p->zeros && p->zero != 8))
+        return WEIGHT_FLOATS;
+    for (int i = 0; i < 3; i++)
+        if (p->scale_cols % formats[i].group == 0)
+            return p->zeros ? formats[i].zeros : formats[i].plain;
+    return WEIGHT_FLOATS;
+}
+
+struct weight_int4 packed_int4(const struct packed *p)
+{
+    static const enum dtype types[] = {
+        [PACKED_F32] = DTYPE_F32, [PACKED_F16] = DTYPE_F16, [PACKED_BF16] = DTYPE_BF16};
+    check(packed_format(p) != WEIGHT_FLOATS, "codes of %s", p->words);
+    return (struct weight_int4){.order = p->order,
+                                .codes = p->codes,
+                                .scales = p->scales,
+                                .zeros = p->zeros,
+                                .zeros_add = p->zeros_add,
+                                .scale_dtype = types[p->scale_type],
+                                .n = p->n,
+                                .k = p->k,
+                                .group = p->scale_cols};
+}

@@ -1,0 +1,716 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds quantised modules in a list of tensors; see packed_find.h. A module's codes are found by
+// their name and type, its other tensors by the names next to it. All shapes and group numbers are
+// checked here, so that packed.c reads inside the tensors only.
+#include "runtime/model/packed_find.h"
+
+#include "base/json.h"
+#include "runtime/model/packed.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct packed_finder {
+    struct tensor *list;
+    uint32_t count;
+    bool *taken;          // [count]: true for tensors that belong to another one's module
+    struct tensor **made; // [count]: the weight that replaces a tensor of codes, or NULL
+    const struct packed_rules *rules;
+    struct arena *arena;
+    struct error *err;
+    const float *e4m3, *int8; // values of codes; allocated on first use
+};
+
+// A module while it is read.
+struct module_find {
+    struct packed_finder *f;
+    struct text base;          // "model.layers.0.mlp.up_proj"
+    const struct tensor *code; // tensor of the codes
+    struct packed *p;
+};
+
+static int name_order(const void *a, const void *b)
+{
+    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
+}
+
+static bool type_is(const struct tensor *tensor, const char *type)
+{
+    return strcmp(tensor->type, type) == 0;
+}
+
+static bool shape_is(const struct tensor *tensor, uint64_t rows, uint64_t cols)
+{
+    return tensor->dims == 2 && tensor->shape[0] == rows && tensor->shape[1] == cols;
+}
+
+static uint64_t elements_of(const struct tensor *tensor)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < tensor->dims; i++)
+        elements *= tensor->shape[i]; // safetensors_parse has refused overflows
+    return elements;
+}
+
+// Returns the tensor BASE + tail, or NULL.
+static struct tensor *part_find(const struct module_find *m, const char *tail)
+{
+    char name[TENSOR_NAME_MAX + 64];
+    snprintf(name, sizeof name, "%.*s%s", (int)m->base.bytes, m->base.at, tail);
+    const struct tensor key = {.name = text_of(name)};
+    return bsearch(&key, m->f->list, m->f->count, sizeof key, name_order);
+}
+
+// Returns the tensor BASE + tail, which then is no tensor of its own, or NULL.
+static struct tensor *part_take(const struct module_find *m, const char *tail)
+{
+    struct tensor *tensor = part_find(m, tail);
+    if (tensor)
+        m->f->taken[tensor - m->f->list] = true;
+    return tensor;
+}
+
+// Sets an error about a tensor: type, shape, and what is expected.
+static enum status part_wrong(const struct module_find *m, const struct tensor *tensor,
+                              const char *format, ...) __attribute__((format(printf, 3, 4)));
+static enum status part_wrong(const struct module_find *m, const struct tensor *tensor,
+                              const char *format, ...)
+{
+    char wanted[160], shape[96] = "";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(wanted, sizeof wanted, format, args);
+    va_end(args);
+    for (uint32_t i = 0, used = 0; i < tensor->dims && used < sizeof shape; i++)
+        used += (uint32_t)snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, i ? ", " : "",
+                                   tensor->shape[i]);
+    return error_set(m->f->err, STATUS_INVALID,
+                     "%s: the tensor %s is %s [%s], but %s; the checkpoint is damaged or of a "
+                     "variant that is not read, take another one",
+                     tensor->file, tensor->name.at, tensor->type, shape, wanted);
+}
+
+// Takes a tensor that must be there.
+static enum status part_need(struct tensor **out, const struct module_find *m, const char *tail)
+{
+    *out = part_take(m, tail);
+    if (*out)
+        return STATUS_OK;
+    return error_set(
+        m->f->err, STATUS_INVALID,
+        "%s: the tensor %s has codes, but %.*s%s is not in the checkpoint: download it "
+        "again or take another one",
+        m->code->file, m->code->name.at, (int)m->base.bytes, m->base.at, tail);
+}
+
+// Sets the size of the matrix.
+static enum status size_set(struct module_find *m, uint64_t n, uint64_t k)
+{
+    if (n == 0 || k == 0 || n > INT32_MAX || k > INT32_MAX)
+        return part_wrong(m, m->code, "a weight has between 1 and 2^31 - 1 rows and columns");
+    m->p->n = (uint32_t)n;
+    m->p->k = (uint32_t)k;
+    m->p->scale_rows = 1;
+    m->p->scale_cols = m->p->k;
+    m->p->factor = 1;
+    m->p->last = 1;
+    m->p->groups = 1;
+    m->p->codes = m->code->map;
+    return STATUS_OK;
+}
+
+// Makes the weight that replaces the module's tensor of codes.
+static void module_finish(struct module_find *m)
+{
+    struct tensor *t = arena_alloc(m->f->arena, sizeof *t);
+    *t = *m->code;
+    m->f->made[m->code - m->f->list] = t;
+    t->name = arena_format(m->f->arena, "%.*s.weight", (int)m->base.bytes, m->base.at);
+    t->dims = 2;
+    t->shape[0] = m->p->n;
+    t->shape[1] = m->p->k;
+    t->type = m->p->words;
+    t->dtype = -1;
+    t->packed = m->p;
+    // Ranges of activations, which a weight alone does not need, and the shape of the codes.
+    static const char *const spare[] = {".input_scale",   ".input_scale_ub", ".input_global_scale",
+                                        ".weight_format", ".output_scale",   ".weight_shape"};
+    for (size_t i = 0; i < sizeof spare / sizeof spare[0]; i++)
+        part_take(m, spare[i]);
+}
+
+// Returns the type of a scale, or -1. E8M0 is also stored as U8.
+static int number_of(const struct tensor *tensor)
+{
+    static const struct {
+        const char *type;
+        enum packed_number number;
+    } types[] = {{"F32", PACKED_F32},      {"F16", PACKED_F16},      {"BF16", PACKED_BF16},
+                 {"F8_E4M3", PACKED_E4M3}, {"F8_E8M0", PACKED_E8M0}, {"U8", PACKED_E8M0}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (type_is(tensor, types[i].type))
+            return (int)types[i].number;
+    return -1;
+}
+
+// Returns the values of the codes of a byte.
+static const float *byte_values(struct packed_finder *f, bool integers)
+{
+    const float **values = integers ? &f->int8 : &f->e4m3;
+    if (*values)
+        return *values;
+    float *made = arena_alloc(f->arena, 256 * sizeof *made);
+    if (integers)
+        for (int i = 0; i < 256; i++)
+            made[i] = (float)(i < 128 ? i : i - 256);
+    else
+        packed_e4m3(made);
+    *values = made;
+    return made;
+}
+
+// Reads scales stored by row: one number, one a row, or one a group of columns. Writes "a scale per
+// tensor" to `each`.
+static enum status scales_by_row(struct module_find *m, const struct tensor *scale, char each[32])
+{
+    struct packed *p = m->p;
+    int type = number_of(scale);
+    bool rows = shape_is(scale, p->n, scale->shape[1]);
+    uint64_t groups = rows ? scale->shape[1] : 0;
+    if (type < 0)
+        return part_wrong(m, scale, "scales are F32, F16, BF16, F8_E4M3 or F8_E8M0");
+    p->scales = scale->map;
+    p->scale_type = (enum packed_number)type;
+    if (elements_of(scale) == 1) {
+        p->scale_rows = p->n;
+        snprintf(each, 32, "a scale per tensor");
+    } else if (groups == 1 || (scale->dims == 1 && scale->shape[0] == p->n)) {
+        p->row_step = 1;
+        snprintf(each, 32, "a scale per row");
+    } else if (groups > 0 && p->k % groups == 0) {
+        p->row_step = p->groups = (uint32_t)groups;
+        p->scale_cols = p->k / p->groups;
+        p->group_step = 1;
+        snprintf(each, 32, "groups of %u", p->scale_cols);
+    } else {
+        return part_wrong(m, scale,
+                          "a weight of %u x %u has one scale, one a row, or groups of equal size",
+                          p->n, p->k);
+    }
+    return STATUS_OK;
+}
+
+// F8_E4M3 [n, k] with one scale, one a row, one for 128 x 128 elements, or groups of columns. The
+// scales multiply under each name.
+static enum status fp8_read(struct module_find *m)
+{
+    struct tensor *scale = part_take(m, ".weight_scale_inv");
+    struct packed *p = m->p;
+    char each[32] = "blocks of 128 x 128";
+    enum status status = STATUS_OK;
+    if (!scale)
+        status = part_need(&scale, m, ".weight_scale");
+    if (status == STATUS_OK && m->code->dims != 2)
+        status = part_wrong(m, m->code, "FP8 weights are matrices");
+    if (status == STATUS_OK)
+        status = size_set(m, m->code->shape[0], m->code->shape[1]);
+    if (status != STATUS_OK)
+        return status;
+    uint64_t down = ((uint64_t)p->n + 127) / 128, across = ((uint64_t)p->k + 127) / 128;
+    p->bits = 8;
+    p->values = byte_values(m->f, false);
+    status = STATUS_OK;
+    if (shape_is(scale, down, across) && elements_of(scale) > 1 && number_of(scale) >= 0) {
+        p->scales = scale->map;
+        p->scale_type = (enum packed_number)number_of(scale);
+        p->scale_rows = p->scale_cols = 128;
+        p->row_step = (uint32_t)across;
+        p->group_step = 1;
+    } else {
+        status = scales_by_row(m, scale, each);
+    }
+    snprintf(p->words, sizeof p->words, "FP8, %s", each);
+    return status;
+}
+
+// I8 [n, k] of compressed-tensors with one scale, one a row or groups of columns, and zero points
+// of the same shape.
+static enum status int8_read(struct module_find *m)
+{
+    struct tensor *scale, *zeros = part_take(m, ".weight_zero_point");
+    char each[32];
+    enum status status = part_need(&scale, m, ".weight_scale");
+    if (status == STATUS_OK && m->code->dims != 2)
+        status = part_wrong(m, m->code, "int8 weights are matrices");
+    if (status == STATUS_OK)
+        status = size_set(m, m->code->shape[0], m->code->shape[1]);
+    if (status == STATUS_OK)
+        status = scales_by_row(m, scale, each);
+    if (status != STATUS_OK)
+        return status;
+    struct packed *p = m->p;
+    p->bits = 8;
+    p->values = byte_values(m->f, true);
+    snprintf(p->words, sizeof p->words, "int8, %s", each);
+    if (!zeros)
+        return STATUS_OK;
+    if (!type_is(zeros, "I8") || !shape_is(zeros, p->n, p->groups))
+        return part_wrong(m, zeros, "the zero points of %u x %u weights are I8 [%u, %u]", p->n,
+                          p->k, p->n, p->groups);
+    p->zeros = zeros->map;
+    p->zero_bytes = true;
+    return STATUS_OK;
+}
+
+// I8 [n, k] of bitsandbytes: the scale of a row is its largest magnitude, for 127.
+static enum status int8_rows_read(struct module_find *m, const struct tensor *scale)
+{
+    enum status status = STATUS_OK;
+    if (m->code->dims != 2)
+        status = part_wrong(m, m->code, "int8 weights are matrices");
+    if (status == STATUS_OK)
+        status = size_set(m, m->code->shape[0], m->code->shape[1]);
+    if (status != STATUS_OK)
+        return status;
+    struct packed *p = m->p;
+    if (!type_is(scale, "F32") || elements_of(scale) != p->n)
+        return part_wrong(m, scale, "the scales of %u rows are F32 [%u]", p->n, p->n);
+    p->bits = 8;
+    p->values = byte_values(m->f, true);
+    p->scales = scale->map;
+    p->scale_type = PACKED_F32;
+    p->row_step = 1;
+    p->last = 1 / 127.0f;
+    snprintf(p->words, sizeof p->words, "bitsandbytes, int8");
+    return STATUS_OK;
+}
+
+// Codes E2M1, two a byte, [n, k / 2], with a scale for `group` columns and a factor of all scales,
+// or NULL.
+static enum status fp4_read(struct module_find *m, const struct tensor *scale, uint32_t group,
+                            const struct tensor *factor)
+{
+    struct packed *p = m->p;
+    enum packed_number type = group == 16 ? PACKED_E4M3 : PACKED_E8M0;
+    if (m->code->dims != 2 || !type_is(m->code, "U8") || m->code->shape[1] > INT32_MAX / 2)
+        return part_wrong(m, m->code, "codes of 4 bits are U8 [rows, columns / 2]");
+    enum status status = size_set(m, m->code->shape[0], m->code->shape[1] * 2);
+    if (status != STATUS_OK)
+        return status;
+    if (number_of(scale) != (int)type || p->k % group != 0 || !shape_is(scale, p->n, p->k / group))
+        return part_wrong(m, scale, "%u x %u elements in groups of %u have %s scales [%u, %u]",
+                          p->n, p->k, group, group == 16 ? "F8_E4M3" : "F8_E8M0 (U8)", p->n,
+                          p->k / group);
+    if (factor && (!type_is(factor, "F32") || elements_of(factor) != 1))
+        return part_wrong(m, factor, "the factor of all scales is one F32");
+    p->bits = 4;
+    p->values = packed_e2m1();
+    p->scales = scale->map;
+    p->scale_type = type;
+    p->scale_cols = group;
+    p->group_step = 1;
+    p->row_step = p->k / group;
+    if (factor)
+        memcpy(&p->factor, factor->map, sizeof p->factor);
+    snprintf(p->words, sizeof p->words, "%s, groups of %u", group == 16 ? "NVFP4" : "MXFP4", group);
+    return STATUS_OK;
+}
+
+// Reads the JSON of bitsandbytes about a matrix, which lies in a tensor of bytes.
+static enum status state_read(json_t **out, struct module_find *m)
+{
+    struct tensor *state = part_take(m, ".weight.quant_state.bitsandbytes__nf4");
+    enum status status = STATUS_OK;
+    if (!state)
+        status = part_need(&state, m, ".weight.quant_state.bitsandbytes__fp4");
+    if (status == STATUS_OK && !type_is(state, "U8"))
+        status = part_wrong(m, state, "it is JSON in bytes, U8");
+    if (status == STATUS_OK)
+        status = json_parse(out, text_span(state->map, state->bytes), m->f->err);
+    if (status == STATUS_OK && !json_is_object(*out)) {
+        status = part_wrong(m, state, "it is a JSON object in bytes");
+        json_decref(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+// Returns a count in the JSON, or 0.
+static uint32_t state_count(const json_t *value)
+{
+    int64_t count;
+    bool valid = json_is_integer(value) && json_integer_exact(value, &count);
+    return valid && count > 0 && count <= INT32_MAX ? (uint32_t)count : 0;
+}
+
+// Returns a copy of `count` floats of a tensor of this size, or NULL.
+static const float *floats_copy(struct module_find *m, const struct tensor *tensor, uint32_t count)
+{
+    if (!type_is(tensor, "F32") || elements_of(tensor) != count)
+        return NULL;
+    float *copy = arena_alloc(m->f->arena, count * sizeof *copy);
+    memcpy(copy, tensor->map, count * sizeof *copy);
+    return copy;
+}
+
+// Reads scales that are codes of 8 bits.
+static enum status nested_read(struct module_find *m, const struct tensor *scale,
+                               const json_t *state)
+{
+    struct tensor *map, *scales;
+    struct packed_nested *nested = arena_alloc_zeroed(m->f->arena, 1, sizeof *nested);
+    enum status status = part_need(&map, m, ".weight.nested_quant_map");
+    if (status == STATUS_OK)
+        status = part_need(&scales, m, ".weight.nested_absmax");
+    if (status != STATUS_OK)
+        return status;
+    nested->block = state_count(json_object_get(state, "nested_blocksize"));
+    nested->offset = (float)json_number_value(json_object_get(state, "nested_offset"));
+    nested->map = floats_copy(m, map, 256);
+    nested->scales = scales->map;
+    if (!nested->map)
+        return part_wrong(m, map, "the values of 8-bit scales are F32 [256]");
+    uint64_t blocks = nested->block;
+    uint64_t count = blocks > 0 ? (elements_of(scale) + blocks - 1) / blocks : 0;
+    if (!type_is(scales, "F32") || elements_of(scales) != count || count == 0)
+        return part_wrong(m, scales,
+                          "%" PRIu64 " scales in blocks of %" PRIu64 " have F32 [%" PRIu64 "]",
+                          elements_of(scale), blocks, count);
+    m->p->nested = nested;
+    return STATUS_OK;
+}
+
+// Codes of 4 bits of bitsandbytes, in the order of the flattened matrix, with a scale for a block.
+static enum status blocks_read(struct module_find *m)
+{
+    struct tensor *scale, *map;
+    struct packed *p = m->p;
+    json_t *state = NULL;
+    enum status status = part_need(&map, m, ".weight.quant_map");
+    if (status == STATUS_OK)
+        status = part_need(&scale, m, ".weight.absmax");
+    if (status == STATUS_OK)
+        status = state_read(&state, m);
+    if (status != STATUS_OK)
+        return status;
+    const json_t *shape = json_object_get(state, "shape");
+    uint32_t n = state_count(json_array_get(shape, 0)), k = state_count(json_array_get(shape, 1));
+    uint32_t block = state_count(json_object_get(state, "blocksize"));
+    status = size_set(m, n, k);
+    if (status == STATUS_OK &&
+        (block == 0 || k % block != 0 || k % 2 != 0 || elements_of(m->code) != (uint64_t)n * k / 2))
+        status = part_wrong(m, m->code,
+                            "%u x %u codes of 4 bits in blocks of %u elements of a row "
+                            "are %" PRIu64 " bytes",
+                            n, k, block, (uint64_t)n * k / 2);
+    if (status == STATUS_OK && elements_of(scale) != (uint64_t)n * k / block)
+        status = part_wrong(m, scale, "%u x %u elements have %" PRIu64 " scales", n, k,
+                            (uint64_t)n * k / block);
+    p->values = floats_copy(m, map, 16);
+    if (status == STATUS_OK && !p->values)
+        status = part_wrong(m, map, "the values of codes of 4 bits are F32 [16]");
+    if (status == STATUS_OK && type_is(scale, "U8"))
+        status = nested_read(m, scale, state);
+    else if (status == STATUS_OK && !type_is(scale, "F32"))
+        status = part_wrong(m, scale, "scales are F32 or U8");
+    json_decref(state);
+    if (status != STATUS_OK)
+        return status;
+    bool nf4 = part_find(m, ".weight.quant_state.bitsandbytes__nf4") != NULL;
+    p->bits = 4;
+    p->high_first = true;
+    p->scales = scale->map;
+    p->scale_cols = block;
+    p->row_step = k / block;
+    p->group_step = 1;
+    snprintf(p->words, sizeof p->words, "bitsandbytes %s, blocks of %u", nf4 ? "NF4" : "FP4",
+             block);
+    return STATUS_OK;
+}
+
+// Finds the modules whose codes are in NAME.weight. A type without the tensors that belong to it is
+// no code: weights.c names the type.
+static enum status weight_read(struct module_find *m, bool *found)
+{
+    struct tensor *scale, *factor;
+    *found = true;
+    if (type_is(m->code, "F8_E4M3"))
+        return fp8_read(m);
+    if (type_is(m->code, "I8") && (scale = part_take(m, ".SCB")) != NULL)
+        return int8_rows_read(m, scale);
+    if (type_is(m->code, "I8") && part_find(m, ".weight_scale"))
+        return int8_read(m);
+    if (type_is(m->code, "U8") && part_find(m, ".weight.quant_map"))
+        return blocks_read(m);
+    if (type_is(m->code, "U8") && (factor = part_take(m, ".weight_scale_2")) != NULL) {
+        enum status status = part_need(&scale, m, ".weight_scale");
+        return status == STATUS_OK ? fp4_read(m, scale, 16, factor) : status;
+    }
+    *found = false;
+    return STATUS_OK;
+}
+
+// Sets the words of integers in groups of columns.
+static void integers_name(struct packed *p, const char *method)
+{
+    int used = snprintf(p->words, sizeof p->words, "%s, %u bits, ", method, p->bits);
+    char *to = p->words + used;
+    size_t left = sizeof p->words - (size_t)used;
+    if (p->group_of)
+        snprintf(to, left, "groups in activation order");
+    else if (p->scale_cols == p->k)
+        snprintf(to, left, p->scale_rows == 1 ? "a scale per row" : "a scale per tensor");
+    else
+        snprintf(to, left, "groups of %u", p->scale_cols);
+}
+
+// Reads the group of each column, if it is not column / size.
+static enum status order_read(struct module_find *m, const struct tensor *order, uint32_t groups)
+{
+    struct packed *p = m->p;
+    bool usual = p->k % groups == 0;
+    uint32_t unset = 0;
+    if (!type_is(order, "I32") || order->dims != 1 || order->shape[0] != p->k)
+        return part_wrong(m, order, "the groups of %u columns are I32 [%u]", p->k, p->k);
+    for (uint32_t c = 0; c < p->k; c++) {
+        int32_t group;
+        memcpy(&group, (const char *)order->map + (size_t)c * 4, sizeof group);
+        unset += group == -1;
+        usual = usual && (uint32_t)group == c / (p->k / groups);
+        if ((group < 0 || (uint32_t)group >= groups) && unset <= c)
+            return part_wrong(m, order, "column %u is in group %d of %u", c, group, groups);
+        if (group >= 0 && unset > 0)
+            return part_wrong(m, order, "only some columns have a group");
+    }
+    if (!usual && unset == 0)
+        p->group_of = order->map;
+    return STATUS_OK;
+}
+
+// Sets the columns of a group: all of one size, or named by `order` (NULL: there is none).
+static enum status groups_set(struct module_find *m, const struct tensor *scale,
+                              const struct tensor *order, uint64_t groups)
+{
+    struct packed *p = m->p;
+    if (groups == 0 || groups > p->k)
+        return part_wrong(m, scale, "%u columns have between 1 and %u groups", p->k, p->k);
+    p->groups = (uint32_t)groups;
+    enum status status = order ? order_read(m, order, p->groups) : STATUS_OK;
+    if (status == STATUS_OK && p->k % p->groups != 0 && !p->group_of)
+        status = part_wrong(m, scale, "%u columns are no %u groups of equal size", p->k, p->groups);
+    p->scale_cols = p->group_of ? p->k : p->k / p->groups;
+    return status;
+}
+
+// Replaces zero points that are all the middle of the codes by that number, as symmetric
+// checkpoints store them. words: number of the words of zero points, which codes fill.
+static void zeros_shorten(struct packed *p, uint64_t words)
+{
+    uint32_t first, middle = 1u << (p->bits - 1), each = 0;
+    uint32_t stored = (middle - p->zeros_add) & ((1u << p->bits) - 1);
+    if (32 % p->bits != 0)
+        return;
+    for (uint32_t i = 0; i < 32; i += p->bits)
+        each |= stored << i;
+    for (uint64_t i = 0; i < words; i++) {
+        memcpy(&first, (const char *)p->zeros + i * 4, sizeof first);
+        if (first != each)
+            return;
+    }
+    p->zeros = NULL;
+    p->zero = (float)middle;
+}
+
+// The tensors of AWQ and GPTQ, [columns][rows]: qweight, qzeros, scales and, for GPTQ, g_idx.
+static enum status columns_read(struct module_find *m, bool *found)
+{
+    struct tensor *zeros, *scale, *order = part_take(m, ".g_idx");
+    const struct tensor *code = m->code;
+    struct packed *p = m->p;
+    *found = true;
+    enum status status = part_need(&zeros, m, ".qzeros");
+    if (status == STATUS_OK)
+        status = part_need(&scale, m, ".scales");
+    if (status != STATUS_OK)
+        return status;
+    int type = number_of(scale);
+    if (scale->dims != 2 || type < 0 || type > PACKED_BF16)
+        return part_wrong(m, scale,
+                          "the scales of AWQ and GPTQ are F16, BF16 or F32 [groups, rows]");
+    uint64_t groups = scale->shape[0], n = scale->shape[1];
+    if (code->dims != 2 || !type_is(code, "I32") || n == 0 || n > INT32_MAX)
+        return part_wrong(m, code, "the codes of AWQ and GPTQ are I32 matrices");
+    bool awq = code->shape[1] * 8 == n;
+    uint64_t bits = awq                                        ? 4
+                    : zeros->dims == 2 && zeros->shape[1] <= n ? zeros->shape[1] * 32 / n
+                                                               : 0;
+    bool known = bits == 2 || bits == 3 || bits == 4 || bits == 8;
+    if (!awq && (code->shape[1] != n || !known || code->shape[0] * 32 % bits != 0))
+        return part_wrong(
+            m, code,
+            "%" PRIu64 " rows in the layout gemm of AWQ are I32 [columns, %" PRIu64
+            "], and in GPTQ's with 2, 3, 4 or 8 bits I32 [columns * bits / 32, %" PRIu64 "]",
+            n, n / 8, n);
+    status = size_set(m, n, awq ? code->shape[0] : code->shape[0] * 32 / bits);
+    if (status != STATUS_OK)
+        return status;
+    if (!type_is(zeros, "I32") || !shape_is(zeros, groups, (n * bits + 31) / 32))
+        return part_wrong(m, zeros,
+                          "the zero points of %" PRIu64 " groups of %" PRIu64 " rows are I32 "
+                          "[%" PRIu64 ", %" PRIu64 "]",
+                          groups, n, groups, (n * bits + 31) / 32);
+    p->bits = (uint32_t)bits;
+    p->order = awq ? INT4_AWQ : INT4_BY_COLUMN;
+    p->scales = scale->map;
+    p->scale_type = (enum packed_number)type;
+    p->row_step = 1;
+    p->group_step = p->n;
+    p->zeros = zeros->map;
+    p->zeros_add = awq || m->f->rules->zeros_full ? 0 : 1;
+    status = groups_set(m, scale, order, groups);
+    if (status == STATUS_OK && n * bits % 32 == 0)
+        zeros_shorten(p, groups * n * bits / 32);
+    integers_name(p, awq ? "AWQ" : "GPTQ");
+    return status;
+}
+
+// Reads the numbers of rows and columns that compressed-tensors stores.
+static enum status shape_read(uint64_t out[2], struct module_find *m)
+{
+    struct tensor *shape;
+    enum status status = part_need(&shape, m, ".weight_shape");
+    if (status == STATUS_OK && (!type_is(shape, "I64") || elements_of(shape) != 2))
+        status = part_wrong(m, shape, "the shape of a weight is I64 [2]");
+    if (status == STATUS_OK)
+        memcpy(out, shape->map, 2 * sizeof *out);
+    return status;
+}
+
+// Reads zero points of compressed-tensors: words that rows share, or bytes in older files, which
+// are without the offset that codes have.
+static enum status row_zeros_read(struct module_find *m, const struct tensor *zeros)
+{
+    struct packed *p = m->p;
+    uint64_t words = ((uint64_t)p->n * p->bits + 31) / 32;
+    p->zeros = zeros->map;
+    if (type_is(zeros, "I8") && shape_is(zeros, p->n, p->groups)) {
+        float *values = arena_alloc(m->f->arena, 256 * sizeof *values);
+        for (int i = 0; i < 1 << p->bits; i++)
+            values[i] = (float)(i - (1 << (p->bits - 1)));
+        p->values = values;
+        p->zero_bytes = true;
+        return STATUS_OK;
+    }
+    if (type_is(zeros, "I32") && shape_is(zeros, words, p->groups))
+        return STATUS_OK;
+    return part_wrong(m, zeros, "the zero points of %u groups of %u rows are I32 [%" PRIu64 ", %u]",
+                      p->groups, p->n, words, p->groups);
+}
+
+// Codes of compressed-tensors: integers in words, or E2M1.
+static enum status packed_read_rows(struct module_find *m, bool *found)
+{
+    struct tensor *scale, *factor, *zeros, *order;
+    struct packed *p = m->p;
+    uint64_t size[2];
+    char each[32];
+    *found = true;
+    enum status status = part_need(&scale, m, ".weight_scale");
+    if (status == STATUS_OK && !type_is(m->code, "I32")) {
+        factor = part_take(m, ".weight_global_scale");
+        status = fp4_read(m, scale, factor ? 16 : 32, factor);
+        p->divide = true;
+        return status;
+    }
+    if (status == STATUS_OK)
+        status = shape_read(size, m);
+    if (status == STATUS_OK)
+        status = size_set(m, size[0], size[1]);
+    if (status != STATUS_OK)
+        return status;
+    uint64_t words = m->code->dims == 2 ? m->code->shape[1] : 0;
+    uint64_t bits = words <= p->k ? words * 32 / p->k : 0;
+    bool whole = bits * p->k == words * 32 && (bits == 2 || bits == 4 || bits == 8);
+    if (!whole || m->code->shape[0] != p->n)
+        return part_wrong(m, m->code,
+                          "%u x %u codes of 2, 4 or 8 bits are I32 [%u, columns * bits / "
+                          "32]",
+                          p->n, p->k, p->n);
+    p->bits = (uint32_t)bits;
+    p->zero = (float)(1u << (bits - 1));
+    order = part_take(m, ".weight_g_idx");
+    zeros = part_take(m, ".weight_zero_point");
+    if (order && scale->dims == 2 && scale->shape[0] == p->n && number_of(scale) >= 0) {
+        p->scales = scale->map;
+        p->scale_type = (enum packed_number)number_of(scale);
+        status = groups_set(m, scale, order, scale->shape[1]);
+        p->row_step = p->groups;
+        p->group_step = 1;
+    } else {
+        status = scales_by_row(m, scale, each);
+    }
+    if (status == STATUS_OK && zeros)
+        status = row_zeros_read(m, zeros);
+    integers_name(p, "compressed-tensors");
+    return status;
+}
+
+// Reads the module of a tensor if the tensor holds codes.
+static enum status module_read(struct packed_finder *f, const struct tensor *tensor)
+{
+    static const struct {
+        const char *tail;
+        enum status (*read)(struct module_find *m, bool *found);
+    } kinds[] = {
+        {".weight", weight_read}, {".qweight", columns_read}, {".weight_packed", packed_read_rows}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t tail = strlen(kinds[i].tail), bytes = tensor->name.bytes;
+        if (bytes <= tail || strcmp(tensor->name.at + bytes - tail, kinds[i].tail) != 0)
+            continue;
+        struct packed packed = {.bits = 0};
+        struct module_find m = {f, {tensor->name.at, bytes - tail}, tensor, &packed};
+        bool found;
+        enum status status = kinds[i].read(&m, &found);
+        if (status != STATUS_OK || !found)
+            return status;
+        m.p = arena_alloc_zeroed(f->arena, 1, sizeof *m.p);
+        *m.p = packed;
+        module_finish(&m);
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+enum status packed_find(struct tensor *list, uint32_t *count, const struct packed_rules *rules,
+                        struct arena *arena, struct error *err)
+{
+    struct packed_finder f = {.list = list,
+                              .count = *count,
+                              .taken = heap_alloc_zeroed(*count + 1, sizeof *f.taken),
+                              .made = heap_alloc_zeroed(*count + 1, sizeof *f.made),
+                              .rules = rules,
+                              .arena = arena,
+                              .err = err};
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < *count && status == STATUS_OK; i++)
+        if (!f.taken[i])
+            status = module_read(&f, &list[i]);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count && status == STATUS_OK; i++) {
+        if (f.taken[i])
+            continue;
+        struct tensor moved = list[kept]; // a taken tensor, or the same one
+        list[kept] = f.made[i] ? *f.made[i] : list[i];
+        if (kept < i)
+            list[i] = moved;
+        kept++;
+    }
+    heap_free(f.taken);
+    heap_free(f.made);
+    if (status == STATUS_OK)
+        *count = kept;
+    return status;
+}
