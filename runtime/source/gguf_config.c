@@ -133,7 +133,7 @@ static void put_architecture(struct config_writer *w)
     if (w->status == STATUS_OK && embeds && !family->embedder)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.pooling_type is %u, an embedder: those of bert, "
-                              "llama, qwen2 and qwen3 are served, take another model",
+                              "llama, mistral3, qwen2 and qwen3 are served, take another model",
                               w->file->name, family->name, w->pooling);
     json_put_format(w->out, "{\"architectures\":[\"%s\"]",
                     embeds && family->embedder ? family->embedder : generator);

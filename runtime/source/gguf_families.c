@@ -22,6 +22,7 @@ static const struct gguf_family families[] = {
     {"granite", "GraniteForCausalLM", NULL, NULL, GGUF_PAIRED | GGUF_MULTIPLIERS | GGUF_ROPE_SWITCH,
      0, GRANITE_KEYS},
     {"llama", "LlamaForCausalLM", "LlamaModel", NULL, GGUF_PAIRED, 0, NULL},
+    {"mistral3", "MistralForCausalLM", "MistralModel", NULL, GGUF_PAIRED | GGUF_WINDOW, 0, NULL},
     {"olmo2", "Olmo2ForCausalLM", NULL, "Olmo3ForCausalLM", GGUF_WINDOW, 4, NULL},
     {"phi3", "Phi3ForCausalLM", NULL, NULL, GGUF_WINDOW, 0, NULL},
     {"qwen2", "Qwen2ForCausalLM", "Qwen2Model", NULL, 0, 0, NULL},

@@ -432,7 +432,7 @@ static void put_blocks(struct gguf_build *b, const json_t *golden, const struct 
 static bool is_paired(const char *family)
 {
     return strcmp(family, "llama") == 0 || strcmp(family, "granite") == 0 ||
-           strcmp(family, "smollm3") == 0;
+           strcmp(family, "smollm3") == 0 || strcmp(family, "mistral3") == 0;
 }
 
 static void put_tensors(struct gguf_build *b, const json_t *golden, const char *family)
@@ -486,6 +486,7 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *family = strcmp(type, "gemma3_text") == 0 ? "gemma3"
                          : strcmp(type, "olmo3") == 0     ? "olmo2"
+                         : strcmp(type, "mistral") == 0   ? "mistral3"
                                                           : type;
     put_config(b, family, config);
     for (uint32_t i = 1; i < 4; i++)

@@ -259,6 +259,8 @@ static void test_file_equals_the_folder(void **state)
         {"qwen3-reranker", NULL, 0},
         {"bert-mean", NULL, 0},
         {"bert-cls", NULL, 0},
+        {"mistral", NULL, 0},
+        {"mistral-no-window", NULL, 0},
         {"gemma", NULL, 0},
         // A file has no scale of attention and no interval of rotary layers.
         {"gemma3", "{\"query_pre_attn_scalar\":24}", 0},
@@ -518,13 +520,13 @@ static void quantised_write(const char *folder, const json_t *golden)
 }
 
 // Quantised weights are held as in the file on a CPU unless --dtype selects a type; every rank
-// reads its rows and columns. The rows of q and k are in pairs: in llama's file, and in the other
-// two families, where glm4 has only a part of a head in pairs.
+// reads its rows and columns. The rows of q and k are in pairs: in llama's file, and in the next
+// two families, where glm4 has only a part of a head in pairs. phi3 has q, k and v in one tensor.
 static void test_quantised_weights_and_ranks(void **state)
 {
     (void)state;
     static struct outcome one, two, exact;
-    static const char *const models[] = {"llama", "glm4", "ernie4-5"};
+    static const char *const models[] = {"llama", "glm4", "ernie4-5", "phi3"};
     static const int given[] = {-1, DTYPE_I8, DTYPE_BF16};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         char folder[64], path[128];

@@ -387,6 +387,12 @@ static void test_windows(void **state)
         {"exaone4", CONFIG, WINDOW(exaone4), "[" SLIDING "," SLIDING "," SLIDING "," FULL "]"},
         {"exaone4", CONFIG, "exaone4.block_count u32 64", "\"sliding_window\":4096"},
         {"phi3", CONFIG, WINDOW(phi3), "[" SLIDING "," SLIDING "," SLIDING "," SLIDING "]"},
+        {"mistral3", CONFIG, "", "[\"MistralForCausalLM\"]"},
+        {"mistral3", CONFIG, "", "\"sliding_window\":null"},
+        {"mistral3", CONFIG, "mistral3.attention.temperature_scale f32 0.5",
+         "!temperature_scale is 0.5: a scale of queries by position is not served"},
+        {"mistral3", CONFIG, "mistral3.rope.scaling.yarn_log_multiplier f32 1",
+         "!yarn_log_multiplier may change"},
         {"granite", CONFIG, "", "!granite.logit_scale is missing"},
         {"granite", CONFIG, "granite.logit_scale f32 8\ngranite.embedding_scale f32 12",
          "\"embedding_multiplier\":12.0,\"residual_multiplier\":1.0,"
