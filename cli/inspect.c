@@ -31,11 +31,15 @@ static enum status tensors_print(const char *folder, bool each, struct error *er
     return STATUS_OK;
 }
 
-// Prints how the weights are held, by kind of tensor.
+// Prints how the weights are held, by format of a quantised folder and by kind of tensor.
 static void held_print(const struct model_plan *plan)
 {
     struct model_held held[MODEL_HELD_MAX];
     uint32_t count = model_plan_held(plan, held);
+    struct model_packed packed[MODEL_PACKED_MAX];
+    uint32_t formats = model_plan_packed(plan, packed);
+    for (uint32_t i = 0; i < formats; i++)
+        printf("quantised: %s: held as %s\n", packed[i].words, packed[i].formats);
     puts("weights:");
     for (uint32_t i = 0; i < count; i++)
         printf("  %-28s %12.2f MiB %s\n", held[i].kind, (double)held[i].bytes / 0x1p20,

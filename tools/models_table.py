@@ -27,7 +27,12 @@ HEAD = """# Models
 - **Formats.** Folders with safetensors in float32, bfloat16 or float16, which run as such, as int8
   or (on a CPU) as int4; GGUF files, whose family the tables below name, with the tensor types F32,
   F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4.
-  GGUF files of Mistral's older models are of the family `llama`. Quantized folders are refused.
+  GGUF files of Mistral's older models are of the family `llama`.
+- **Quantized folders.** A CPU holds integers of 4 bits in groups of 32, 64 or 128 as they are and
+  others as int8; a GPU holds bfloat16. FP8 (a scale per tensor, row or block of 128 x 128), AWQ
+  (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound, compressed-tensors
+  (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8, NVFP4, mixed) and bitsandbytes (NF4, FP4, int8).
+  Other methods are refused by name.
 - **Devices.** All families run on `cpu` and on `cuda`.
 - **Tensor parallel.** Several GPUs, or ranks on a CPU, can share a model of the families marked
   "yes" ([`SEVERAL_GPUS.md`](SEVERAL_GPUS.md)).

@@ -4,6 +4,7 @@
 #include "runtime/model/held.h"
 
 #include "runtime/model/internal.h"
+#include "runtime/model/packed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -94,5 +95,34 @@ uint32_t model_plan_held(const struct model_plan *plan, struct model_held out[MO
         if (held.bytes > 0)
             out[count++] = held;
     }
+    return count;
+}
+
+// Returns the words of an entry's quantised part, or NULL.
+static const char *words_of(const struct weight_entry *entry, uint32_t part)
+{
+    const struct tensor *tensor = entry->parts[part].tensor;
+    return tensor && tensor->packed ? tensor->packed->words : NULL;
+}
+
+uint32_t model_plan_packed(const struct model_plan *plan, struct model_packed out[MODEL_PACKED_MAX])
+{
+    const struct weight_list *list = &plan->parts->weights;
+    struct tally tallies[MODEL_PACKED_MAX] = {{{0}}};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        for (uint32_t part = 0; part < list->entries[i].part_count; part++) {
+            const char *words = words_of(&list->entries[i], part);
+            uint32_t at = 0;
+            while (words && at < count && strcmp(out[at].words, words) != 0)
+                at++;
+            if (!words || at == MODEL_PACKED_MAX)
+                continue;
+            count = at < count ? count : at + 1;
+            out[at].words = words;
+            tally_add(&tallies[at], &list->entries[i].shape);
+        }
+    for (uint32_t i = 0; i < count; i++)
+        tally_text(out[i].formats, sizeof out[i].formats, tallies[i], 0);
     return count;
 }

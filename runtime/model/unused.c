@@ -44,14 +44,17 @@ static bool further_layer(const char *name, const struct model_config *config)
 // prefix.
 static bool folder_spare(const char *name, const struct model_config *config)
 {
-    // Constants that older versions of transformers saved, and scales of keys and values in 8 bits.
+    // Constants that older versions of transformers saved, and scales of keys, values and inputs in
+    // 8 bits.
     static const char *const buffers[] = {"rotary_emb.inv_freq",
                                           "rotary_emb.cos_cached",
                                           "rotary_emb.sin_cached",
                                           "embeddings.position_ids",
                                           "embeddings.token_type_ids",
                                           ".k_scale",
-                                          ".v_scale"};
+                                          ".v_scale",
+                                          ".input_scale",
+                                          ".input_global_scale"};
     // Heads of other tasks, which read the hidden states and change nothing in them.
     static const char *const heads[] = {"score.",  "classifier.", "qa_outputs.", "cls.",
                                         "pooler.", "v_head.",     "value_head.", "mtp."};
@@ -67,6 +70,21 @@ static bool folder_spare(const char *name, const struct model_config *config)
         (config->kind != MODEL_GENERATOR || (weight && config->tied)))
         return true;
     return further_layer(name, config);
+}
+
+// Returns true for a bias of zeros next to codes: GPTQ's tools write one for every product.
+static bool zero_bias(const struct tensors *tensors, const struct tensor *bias)
+{
+    char name[TENSOR_NAME_MAX + 8];
+    if (!ends_with(bias->name.at, ".bias"))
+        return false;
+    snprintf(name, sizeof name, "%.*s.weight", (int)(bias->name.bytes - strlen(".bias")),
+             bias->name.at);
+    const struct tensor *weight = tensors_find(tensors, name);
+    bool zeros = weight && weight->packed;
+    for (uint64_t i = 0; zeros && i < bias->bytes; i++)
+        zeros = ((const char *)bias->map)[i] == 0;
+    return zeros;
 }
 
 enum status unused_check(const struct weight_list *list, const struct weight_list_args *args,
@@ -88,7 +106,8 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
         const char *name = tensors_at(tensors, i)->name.at;
         char in_file[TENSOR_NAME_MAX];
         const char *rest = starts_with(name, prefix) ? name + strlen(prefix) : name;
-        if (used[i] || (gguf ? gguf_spare(name, config) : folder_spare(rest, config)))
+        if (used[i] || zero_bias(tensors, tensors_at(tensors, i)) ||
+            (gguf ? gguf_spare(name, config) : folder_spare(rest, config)))
             continue;
         status = error_set(err, STATUS_UNSUPPORTED,
                            "the tensor %s is not used by %s of %u layers: the %s is of a variant "

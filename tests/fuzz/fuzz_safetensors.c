@@ -1,9 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer: bytes as a safetensors file. Every byte of an accepted tensor is read, so that the
-// sanitizer reports an offset outside the file.
+// libFuzzer: bytes as a safetensors file. Every byte of an accepted tensor is read, and every
+// element of a quantised module, so that the sanitizer reports an offset outside the file.
+#include "runtime/model/dequantise.h"
+#include "runtime/model/packed_find.h"
 #include "runtime/model/safetensors.h"
 
+#include <stdlib.h>
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static int name_order(const void *a, const void *b)
+{
+    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
+}
+
+static void packed_fuzz(struct tensor *list, uint32_t count, struct arena *arena)
+{
+    struct error err;
+    const struct packed_rules rules = {.zeros_full = count % 2 == 0};
+    qsort(list, count, sizeof *list, name_order);
+    if (packed_find(list, &count, &rules, arena, &err) != STATUS_OK)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t rows = list[i].shape[0], cols = list[i].shape[1];
+        if (!list[i].packed || rows > 4096 || cols > 4096)
+            continue;
+        float *row = heap_alloc(cols * sizeof *row);
+        for (uint32_t r = 0; r < rows; r++)
+            tensor_rows_read(row, &list[i],
+                             &(struct tensor_place){r, 1, 0, (uint32_t)cols, (uint32_t)cols});
+        heap_free(row);
+    }
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -18,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             for (uint64_t k = 0; k < list[i].bytes; k++)
                 last = ((const unsigned char *)list[i].map)[k];
         (void)last;
+        packed_fuzz(list, count, arena);
     }
     arena_destroy(arena);
     return 0;

@@ -30,11 +30,11 @@ static void element_write(char *to, const json_t *entry, const json_t *shared, s
     if (json_is_string(content))
         content = json_object_get(shared, json_string_value(content));
     if (json_is_array(content)) {
-        const json_t *value = json_array_get(content, i);
+        const json_t *value = json_array_get(content, i % json_array_size(content));
         int64_t whole = (int64_t)json_integer_value(value);
         float real = (float)json_number_value(value);
         bool floats = json_string_value(json_array_get(entry, 1))[0] == 'F';
-        memcpy(to, floats ? (const void *)&real : &whole, bytes);
+        memcpy(to, floats && bytes == 4 ? (const void *)&real : &whole, bytes);
         return;
     }
     struct golden_tensor tensor = {.seed = seed, .index = index};

@@ -6,6 +6,8 @@
 // WEFT_TEST_DEVICE as in model_rig.h; arguments name the files to read.
 #include "base/arena.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/model/held.h"
+#include "runtime/model/packed.h"
 #include "tests/runtime/model_rig.h"
 #include "tests/runtime/packed_rig.h"
 
@@ -173,10 +175,167 @@ static void test_logits(void **state)
     }
 }
 
+// Changes a field of the tensors o_proj with this tail to the JSON text `to`: 1 is the type, 2 the
+// shape, 3 the list of values; 0 removes the tensors.
+static void tensors_change(json_t *golden, const char *tail, uint32_t field, const char *to)
+{
+    json_t *tensors = json_object_get(golden, "tensors");
+    uint32_t found = 0;
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        json_t *entry = json_array_get(tensors, i);
+        const char *at = strstr(json_string_value(json_array_get(entry, 0)), "o_proj");
+        if (!at || strcmp(at + strlen("o_proj"), tail) != 0)
+            continue;
+        found++;
+        if (field > 0)
+            json_array_set_new(entry, field, json_loads(to, JSON_DECODE_ANY, NULL));
+        else
+            json_array_remove(tensors, i--);
+    }
+    assert_int_equal(found, 1);
+}
+
+// The matrix of o_proj is [128, 128].
+static void test_damaged_folders_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *tail;
+        uint32_t field;
+        const char *to, *words;
+    } cases[] = {
+        {"fp8-tensor", ".weight_scale", 0, NULL,
+         "o_proj.weight has codes, but model.layers.0."
+         "self_attn.o_proj.weight_scale is not in the"},
+        {"fp8-block", ".weight_scale_inv", 2, "[3, 3]", "is F32 [3, 3], but a weight of 128 x 128"},
+        {"fp8-row", ".weight_scale", 1, "\"I32\"", "but scales are F32, F16, BF16, F8_E4M3 or"},
+        {"awq", ".scales", 0, NULL, "o_proj.scales is not in the checkpoint: download it again"},
+        {"awq", ".qweight", 2, "[128, 15]",
+         "I32 [128, 15], but 128 rows in the layout gemm of AWQ"},
+        {"awq", ".qzeros", 2, "[4, 15]", "the zero points of 4 groups of 128 rows are I32 [4, 16]"},
+        {"awq", ".qzeros", 1, "\"F32\"", "the zero points of 4 groups of 128 rows are I32 [4, 16]"},
+        {"awq", ".scales", 2, "[128]",
+         "but the scales of AWQ and GPTQ are F16, BF16 or F32 [groups"},
+        {"gptq-4", ".g_idx", 3, "[1000000000]", "is in group 1000000000 of 2"},
+        {"gptq-4", ".g_idx", 2, "[127]",
+         "is I32 [127], but the groups of 128 columns are I32 [128]"},
+        {"gptq-4", ".qweight", 2, "[0, 128]", "is I32 [0, 128], but a weight has between 1 and"},
+        {"pack-4", ".weight_shape", 3, "[128, 96]", "but 128 x 96 codes of 2, 4 or 8 bits are"},
+        {"pack-4", ".weight_shape", 3, "[-1, 128]", "but a weight has between 1 and 2^31 - 1 rows"},
+        {"pack-4", ".weight_scale", 2, "[128, 3]", "or groups of equal size"},
+        {"pack-4z", ".weight_zero_point", 2, "[16, 1]", "are I32 [16, 2]"},
+        {"int-8z", ".weight_zero_point", 2, "[127, 1]", "weights are I8 [128, 1]"},
+        {"pack-nvfp4", ".weight_scale", 2, "[128, 4]", "have F8_E4M3 scales [128, 8]"},
+        {"pack-nvfp4", ".weight_global_scale", 2, "[2]", "but the factor of all scales is one F32"},
+        {"pack-mxfp4", ".weight_scale", 1, "\"I8\"", "have F8_E8M0 (U8) scales [128, 4]"},
+        {"bnb-nf4", ".weight.nested_absmax", 0, NULL, "o_proj.weight.nested_absmax is not in the"},
+        {"bnb-nf4", ".weight.quant_map", 2, "[15]", "the values of codes of 4 bits are F32 [16]"},
+        {"bnb-nf4", ".weight.absmax", 2, "[255]", "but 128 x 128 elements have 256 scales"},
+        {"bnb-fp4", ".weight", 2, "[8191, 1]", "blocks of 64 elements of a row are 8192 bytes"},
+        {"bnb-int8", ".SCB", 2, "[127]", "the scales of 128 rows are F32 [128]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[64], name[64];
+        struct error err = {.text = ""};
+        struct tensors *tensors = NULL;
+        snprintf(name, sizeof name, "packed/%s", cases[i].model);
+        json_t *golden = golden_read(name);
+        tensors_change(golden, cases[i].tail, cases[i].field, cases[i].to);
+        folder_make(folder);
+        packed_folder_write(folder, golden);
+        enum status status = tensors_open(&tensors, folder, &err);
+        if (status != STATUS_INVALID || !strstr(err.text, cases[i].words) || strchr(err.text, '\n'))
+            fail_msg("%s, %s: %s, %s", cases[i].model, cases[i].tail, status_name(status),
+                     err.text);
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
+// A bias of zeros next to codes is accepted, another one is not; the plan names formats.
+static void test_biases_and_formats(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char folder[64];
+        struct error err;
+        struct device *device;
+        struct device_options with = {.threads = 1};
+        struct model_plan *plan = NULL;
+        struct model_options options = rig_options();
+        json_t *golden = golden_read("packed/awq");
+        json_array_append_new(
+            json_object_get(golden, "tensors"),
+            json_pack("[s, s, [i], [i]]", "model.layers.0.mlp.down_proj.bias", "F16", 128, i));
+        folder_make(folder);
+        packed_folder_write(folder, golden);
+        assert_int_equal(device_cpu()->open(&device, &with, &err), STATUS_OK);
+        enum status status = model_plan_open(&plan, folder, device_cpu(), device, &options, &err);
+        assert_int_equal(status, i == 0 ? STATUS_OK : STATUS_UNSUPPORTED);
+        if (plan) {
+            struct model_packed packed[MODEL_PACKED_MAX];
+            assert_int_equal(model_plan_packed(plan, packed), 1);
+            assert_string_equal(packed[0].words, "AWQ, 4 bits, groups of 32");
+            assert_string_equal(packed[0].formats, "int4z_32");
+        } else {
+            assert_non_null(strstr(err.text, "down_proj.bias is not used by LlamaForCausalLM"));
+        }
+        model_plan_close(plan);
+        device_cpu()->close(device);
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
+// Zero points of GPTQ are stored less one, except in files that declare another format.
+static void test_zero_points_follow_the_declaration(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *declaration;
+        float apart; // of the weights from those with zero points less one, in scales
+    } cases[] = {
+        {"{\"quant_method\":\"gptq\"}", 0},
+        {"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq\"}", 0},
+        {"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq_v2\"}", 1},
+        {"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:auto_gptq\"}", 0},
+        {"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round\"}", 1},
+    };
+    float base[3];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[64];
+        struct error err;
+        struct tensors *tensors;
+        json_t *golden = golden_read("packed/gptq-4");
+        json_object_set_new(json_object_get(golden, "config"), "quantization_config",
+                            json_loads(cases[i].declaration, 0, NULL));
+        folder_make(folder);
+        packed_folder_write(folder, golden);
+        assert_int_equal(tensors_open(&tensors, folder, &err), STATUS_OK);
+        const struct tensor *t = tensors_find(tensors, "model.layers.0.self_attn.q_proj.weight");
+        float values[3];
+        tensor_rows_read(values, t, &(struct tensor_place){9, 3, 4, 1, 128});
+        for (int r = 0; r < 3; r++) {
+            base[r] = i == 0 ? values[r] : base[r];
+            uint16_t scale;
+            memcpy(&scale, (const char *)t->packed->scales + 2 * (9 + r), sizeof scale);
+            float steps = (values[r] - base[r]) / f16_to_f32(scale);
+            assert_true(steps == cases[i].apart ||
+                        (steps == -15 && cases[i].apart == 1)); // 15 + 1 is 0
+        }
+        tensors_close(tensors);
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
 int main(int count, char **args)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights),
-                                       cmocka_unit_test(test_logits)};
+                                       cmocka_unit_test(test_logits),
+                                       cmocka_unit_test(test_damaged_folders_are_refused),
+                                       cmocka_unit_test(test_biases_and_formats),
+                                       cmocka_unit_test(test_zero_points_follow_the_declaration)};
     if (!rig_device_usable())
         return 0;
     if (count > 1) {
