@@ -112,10 +112,10 @@ def by_aiperf(program, url, folder):
 
 
 def by_guidellm(program, url, folder):
-    subprocess.run([program, "benchmark", "run", "--target", url, "--model", "mock", "--processor", str(folder),
-                    "--profile", "concurrent", "--rate", "8", "--max-requests", "96", "--data",
-                    "prompt_tokens=32,output_tokens=50", "--output-dir", str(folder), "--outputs", "g.json",
-                    "--disable-console"], capture_output=True, check=True)
+    subprocess.run([program, "run", "--backend", f"kind=openai_http,target={url},model=mock", "--profile",
+                    "kind=concurrent,streams=8", "--constraint", "kind=max_requests,count=96", "--tokenizer",
+                    f"kind=hf_auto,model={folder}", "--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=50",
+                    "--output", f"kind=json,path={folder}/g.json", "--disable-console"], capture_output=True, check=True)
     found = json.loads((folder / "g.json").read_text())["benchmarks"][0]["metrics"]
     return [found[name]["successful"]["median"] * scale for name, scale in (
         ("time_to_first_token_ms", 1), ("inter_token_latency_ms", 1), ("request_latency", 1000))]

@@ -75,20 +75,25 @@ static void request_begin(int fd)
     struct connection *c = &connections[fd];
     char *end = strstr(c->in, "\r\n\r\n"), *length = strcasestr(c->in, "content-length:");
     static const char models[] =
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 56\r\n\r\n"
         "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\"}]}";
     if (!end)
         return;
     if (!length) { // GET
         c->bytes = 0;
-        (void)!send(fd, models, sizeof models - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        char out[256];
+        int bytes = snprintf(out, sizeof out,
+                             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                             "Content-Length: %zu\r\n\r\n%s",
+                             sizeof models - 1, models);
+        (void)!send(fd, out, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         return;
     }
     size_t whole = (size_t)(end + 4 - c->in) + strtoul(length + 15, NULL, 10);
     if (c->bytes < whole)
         return;
-    const char *tokens = strstr(end, "\"max_tokens\":");
-    c->left = c->tokens = tokens ? atoi(tokens + 13) : 1;
+    const char *tokens = strstr(end, "\"max_tokens\":"); // or "max_completion_tokens"
+    tokens = tokens ? tokens : strstr(end, "_tokens\":");
+    c->left = c->tokens = tokens ? atoi(strchr(tokens, ':') + 1) : 1;
     c->bytes = 0;
     c->first = true;
     c->arrived_at = c->byte_at;

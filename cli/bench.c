@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "loadgen/series.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -237,8 +236,10 @@ static int bench_server(struct bench_session *b)
 {
     struct error err;
     signal(SIGPIPE, SIG_IGN); // a server may close a connection that is written to
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    enum status status = session_prepare(b, &err);
+    enum status status = bench_net_open(&err);
+    if (status != STATUS_OK)
+        return command_failed(&err);
+    status = session_prepare(b, &err);
     if (status == STATUS_OK)
         status = bench_series_run(&b->series, &b->plan, &err);
     progress_hide(b);
@@ -250,7 +251,7 @@ static int bench_server(struct bench_session *b)
     bench_series_free(&b->series);
     bench_dataset_close(&b->dataset);
     bench_trace_close(&b->trace);
-    curl_global_cleanup();
+    bench_net_close();
     return code;
 }
 

@@ -227,13 +227,14 @@ static enum status goodput_parse(struct bench_goodput *out, const char *text, st
     const char *at = text;
     for (;;) {
         char *end = NULL;
+        double value = 0;
         for (size_t i = 0; i < 3; i++)
             if (strncmp(at, limits[i].name, 5) == 0)
-                *limits[i].limit = strtod(at + 5, &end);
-        if (!end || (*end != ',' && *end != '\0') || end == at + 5)
+                value = *limits[i].limit = strtod(at + 5, &end);
+        if (!(value > 0) || !isfinite(value) || (*end != ',' && *end != '\0'))
             return error_set(err, STATUS_INVALID,
-                             "--goodput must be a list such as ttft:200,tpot:50,e2el:5000, got "
-                             "'%s'",
+                             "--goodput must be a list of times in milliseconds, such as "
+                             "ttft:200,tpot:50,e2el:5000, got '%s'",
                              text);
         if (*end == '\0')
             return STATUS_OK;

@@ -8,6 +8,18 @@
 
 enum { BODY_BYTES_MAX = 64 << 20, MODELS_SECONDS_MAX = 30 };
 
+enum status bench_net_open(struct error *err)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_set(err, STATUS_IO, "libcurl cannot be used");
+    return STATUS_OK;
+}
+
+void bench_net_close(void)
+{
+    curl_global_cleanup();
+}
+
 static size_t body_store(char *at, size_t size, size_t count, void *user)
 {
     struct json_buffer *out = user;

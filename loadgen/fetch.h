@@ -5,6 +5,11 @@
 
 #include "loadgen/content.h"
 
+// Prepares libcurl; bench_net_close ends its use. UNSUPPORTED in a build without libcurl, in which
+// the functions below and bench_run fail.
+enum status bench_net_open(struct error *err) MUST_USE;
+void bench_net_close(void);
+
 // Sends GET to a path of the server (`path` follows o->url without its "/v1"), waits at most
 // seconds_max, and replaces the content of *out by the body. REFUSED if there is no reply of status
 // 200.

@@ -35,16 +35,6 @@ struct bench_runner {
     double started, progress_at;
 };
 
-const char *bench_outcome_name(enum bench_outcome outcome)
-{
-    static const char *const names[BENCH_OUTCOME_COUNT] = {
-#define OUTCOME(name, text) text,
-        BENCH_OUTCOME_LIST(OUTCOME)
-#undef OUTCOME
-    };
-    return names[outcome];
-}
-
 double bench_runner_now(const struct bench_runner *r)
 {
     return r->poll.read_at;
@@ -448,14 +438,4 @@ enum status bench_run(struct bench_run *out, const struct bench_run_args *args, 
     }
     runner_close(&r);
     return status;
-}
-
-void bench_run_free(struct bench_run *run)
-{
-    for (uint32_t i = 0; i < BENCH_TARGETS_MAX; i++)
-        heap_free(run->gaps[i]);
-    heap_free(run->records);
-    heap_free(run->bins);
-    json_buffer_free(&run->server);
-    *run = (struct bench_run){0};
 }

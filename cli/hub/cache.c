@@ -18,9 +18,25 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool hub_is_on(const char *name)
+{
+    static const char *const values[] = {"1", "on", "yes", "true"};
+    const char *value = options_environment(name);
+    for (size_t i = 0; value && i < sizeof values / sizeof *values; i++)
+        if (strcasecmp(value, values[i]) == 0)
+            return true;
+    return false;
+}
+
+bool hub_is_offline(void)
+{
+    return hub_is_on("HF_HUB_OFFLINE") || hub_is_on("TRANSFORMERS_OFFLINE");
+}
 
 // Returns the text with a leading ~ replaced by the home folder.
 static const char *home_expand(const char *path, struct arena *arena)

@@ -9,6 +9,10 @@
 
 enum { HUB_COMMIT_BYTES = 41, HUB_JSON_BYTES_MAX = 128 << 20 };
 
+// Returns true if the variable of the environment is set to 1, on, yes or true.
+bool hub_is_on(const char *name);
+bool hub_is_offline(void); // true if HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is on
+
 // Stores the path of the cache: HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else hub/ in hub_home.
 // NOT_FOUND if none of these is set, INVALID if the path is too long.
 enum status hub_cache_folder(const char **out, struct arena *arena, struct error *err) MUST_USE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to a hub; see client.h. Redirects are followed here and not by libcurl, so that the
-// token goes to the hub's own address only.
-#include "cli/hub/client.h"
+// Requests to a hub; see client.h and request.h. Redirects are followed here and not by libcurl, so
+// that the token goes to the hub's own address only.
+#include "cli/hub/request.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -24,21 +24,6 @@ enum {
     RETRY_AFTER_MAX = 60, // seconds that a start waits for a hub that limits requests
 };
 
-static bool is_on(const char *name)
-{
-    static const char *const values[] = {"1", "on", "yes", "true"};
-    const char *value = options_environment(name);
-    for (size_t i = 0; value && i < sizeof values / sizeof *values; i++)
-        if (strcasecmp(value, values[i]) == 0)
-            return true;
-    return false;
-}
-
-bool hub_is_offline(void)
-{
-    return is_on("HF_HUB_OFFLINE") || is_on("TRANSFORMERS_OFFLINE");
-}
-
 // Returns the token of the environment or of the token file, NULL if there is none.
 static const char *token_find(struct arena *arena)
 {
@@ -47,7 +32,7 @@ static const char *token_find(struct arena *arena)
     token = token ? token : options_environment("HUGGING_FACE_HUB_TOKEN"); // its former name
     if (token)
         return token;
-    if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN"))
+    if (hub_is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN"))
         return NULL;
     const char *path = options_environment("HF_TOKEN_PATH"), *home = hub_home(arena);
     if (!path && home)

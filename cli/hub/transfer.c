@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/hub/cache.h"
 #include "cli/hub/digest.h"
+#include "cli/hub/request.h"
 #include "cli/hub/stop.h"
 
 #include <errno.h>

@@ -35,7 +35,7 @@ configure jansson 1 "$(sentence jansson libjansson-dev)"
 configure libpcre2-8 1 "$(sentence libpcre2-8 libpcre2-dev)"
 configure libutf8proc 1 "$(sentence libutf8proc libutf8proc-dev)"
 configure libedit 1 "$(sentence libedit libedit-dev)"
-configure libcurl 1 "$(sentence libcurl libcurl4-openssl-dev)"
+configure libcurl 0 "weft bench URL, weft chat --url and downloads of models are left out: the Debian package libcurl4-openssl-dev"
 configure cmocka 0 "the tests are left out: the Debian package libcmocka-dev is missing"
 configure cmocka 1 "the Debian package libcmocka-dev is missing: tools/deps.sh test" -DWEFT_TESTS=ON
 configure libh2o-evloop 0 "weft serve is left out: the Debian package libh2o-evloop-dev"

@@ -38,7 +38,8 @@ def test_generator_refuses():
     assert refused(url, "--trace", "x", "--rate", "3")
     assert refused(url, "--input-len", "uniform:9:3")
     assert refused(url, "--output-len", "0")
-    assert refused(url, "--goodput", "ttft")
+    for limits in ("ttft", "ttft:-5", "ttft:nan", "tpot:inf", "e2el:0", "ttft:5;tpot:3"):
+        assert refused(url, "--goodput", limits), limits
     assert refused(url, "--extra-body", "[1]")
     assert refused(url, "--header", "name")
     done = subprocess.run([WEFT, "bench", url, "--model", "a", "--trace", __file__],
