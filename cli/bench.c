@@ -4,6 +4,7 @@
 #include "cli/command.h"
 
 #include "base/log.h"
+#include "loadgen/compare.h"
 #include "loadgen/series.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ static enum status words_prepare(struct bench_session *b, struct error *err)
     bench_words_init(&b->words);
     if (s->tokenizer)
         status = bench_words_fit(&b->words, s->tokenizer, err);
-    bool drawn = !o->prompt && !s->dataset && (s->input_len || o->trace_path);
+    bool drawn = !o->prompt && !s->dataset && (s->input_len || o->trace_path || s->prefix > 0);
     if (status == STATUS_OK && drawn && !bench_words_calibrate(&b->words, o))
         fprintf(stderr,
                 "weft bench: the replies have no usage, so the lengths of prompts are "
@@ -100,7 +101,7 @@ static enum status session_prepare(struct bench_session *b, struct error *err)
     if (o->trace_path)
         status = bench_trace_open(&b->trace, o, err);
     if (status == STATUS_OK && s->dataset)
-        status = bench_dataset_open(&b->dataset, s->dataset, o->seed, err);
+        status = bench_dataset_open(&b->dataset, o, err);
     if (status == STATUS_OK && first->model[0] == '\0')
         status = bench_model_find(first->model, sizeof first->model, o, err);
     if (status == STATUS_OK)
@@ -153,6 +154,8 @@ static const char *plan_make(struct bench_session *b)
     }
     if (s->against)
         plan->kind = BENCH_PAIRS;
+    if (s->against && s->interval == 1 && plan->runs < BENCH_BOOTSTRAP_PAIRS)
+        return "--interval bootstrap needs at least 10 pairs of runs (--runs)";
     return NULL;
 }
 
@@ -208,7 +211,7 @@ static enum status results_write(const struct bench_session *b, struct error *er
     if (!s->json)
         series_print(b);
     if (status == STATUS_OK && b->series.kind == BENCH_PAIRS)
-        status = bench_result_compare(result, s->primary, !s->json, err);
+        status = bench_result_compare(result, s, err);
     if (status == STATUS_OK)
         status = bench_outputs_write(result, s, err);
     if (status == STATUS_OK && s->request_log)
@@ -234,6 +237,7 @@ static bool all_well(const struct bench_series *series)
 
 static int bench_server(struct bench_session *b)
 {
+    const struct bench_settings *s = b->settings;
     struct error err;
     signal(SIGPIPE, SIG_IGN); // a server may close a connection that is written to
     enum status status = bench_net_open(&err);
@@ -243,6 +247,11 @@ static int bench_server(struct bench_session *b)
     if (status == STATUS_OK)
         status = bench_series_run(&b->series, &b->plan, &err);
     progress_hide(b);
+    if (b->dataset.count > 0 && b->series.prompts_next > b->dataset.count)
+        fprintf(stderr,
+                "weft bench: %s has %u prompts for %llu requests: prompts repeat, and a prefix "
+                "cache may have them\n",
+                s->dataset, b->dataset.count, (unsigned long long)b->series.prompts_next);
     if (status == STATUS_OK)
         status = results_write(b, &err);
     int code = status != STATUS_OK    ? command_failed(&err)

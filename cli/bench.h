@@ -21,7 +21,7 @@ struct bench_settings {
     uint32_t input_max, output_max, prefix, prompts, inputs, leave_every, leave_after;
     double temperature;
     uint32_t seed;
-    bool stream, check;
+    bool stream, check, multi_turn;
     int ignore_eos; // 1: on; 0: off; -1: on if prompts are generated
     struct texts goodput;
     const char *sweep; // rate:N,N... or concurrency:N,N...
@@ -29,6 +29,7 @@ struct bench_settings {
     bool find_rate;
     double good_share;
     const char *against, *against_model, *primary;
+    int interval; // 0: Student's t; 1: bootstrap
     const char *output, *request_log, *report;
     bool json, progress, metrics;
 };
@@ -60,9 +61,9 @@ enum status bench_settings_convert(struct bench_options *out, json_t **extra,
 // Replaces the content of a file by the text. IO if it cannot be written.
 enum status bench_file_write(const char *path, const struct json_buffer *text,
                              struct error *err) MUST_USE;
-// Compares the members "a" and "b" of the result and adds the member "comparison"; prints it if
-// `print` is set.
-enum status bench_result_compare(json_t *result, const char *primary, bool print,
+// Compares the members "a" and "b" of the result and adds the member "comparison"; prints it,
+// unless the result is printed as JSON.
+enum status bench_result_compare(json_t *result, const struct bench_settings *s,
                                  struct error *err) MUST_USE;
 // Writes the files of --output and --report, and with --json the result on stdout.
 enum status bench_outputs_write(const json_t *result, const struct bench_settings *s,

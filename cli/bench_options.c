@@ -73,6 +73,10 @@ static const struct option_row rows[] = {
     OPTION_ROW("primary", OPTION_TEXT, AT(primary),
                "output_throughput, inputs_per_s, or mean_e2el_ms with --rate",
                "figure of the result that decides a comparison"),
+    OPTION_CHOICES("interval", AT(interval), "t",
+                   "95 % interval of a comparison: Student's t, or the bootstrap with at least 10 "
+                   "pairs of runs",
+                   "t", "bootstrap"),
     OPTION_NUMBER("timeout", OPTION_REAL, AT(timeout), 0.1, 86400, "600",
                   "most seconds per request"),
     OPTION_ROW("trace", OPTION_TEXT, AT(trace), "none",
@@ -85,6 +89,9 @@ static const struct option_row rows[] = {
                   "most tokens of an answer of the trace"),
     OPTION_ROW("dataset", OPTION_TEXT, AT(dataset), "generated prompts",
                "file of prompts: ShareGPT's JSON, or JSON lines with messages or a prompt"),
+    OPTION_ROW("multi-turn", OPTION_FLAG, AT(multi_turn), "off",
+               "send the conversations of --dataset turn by turn: the next turn follows the answer "
+               "and contains it; --num-prompts counts conversations"),
     OPTION_ROW("dataset-path", OPTION_TEXT, AT(dataset), "none", "synonym of --dataset"),
     OPTION_ROW("tokenizer", OPTION_TEXT, AT(tokenizer), "lengths follow the server's usage",
                "folder with the model's tokenizer.json: prompts are made of words that are one "
@@ -97,7 +104,8 @@ static const struct option_row rows[] = {
     OPTION_ROW("output-len", OPTION_TEXT, AT(output_len), "64",
                "tokens of an answer, in the same forms"),
     OPTION_NUMBER("prefix-len", OPTION_COUNT, AT(prefix), 0, 16777216, "0",
-                  "words at the start of all generated prompts that are equal"),
+                  "tokens at the start of all generated prompts that are equal: exact with "
+                  "--tokenizer, else by the usage; without usage words"),
     OPTION_NUMBER("prompts", OPTION_COUNT, AT(prompts), 0, 1048576, "0: each differs",
                   "number of different generated prompts"),
     OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "generated", "prompt text of all requests"),
@@ -286,6 +294,14 @@ static const char *combination_error(const struct bench_options *o)
         return "--concurrency must be at least the sum of the weights";
     if (o->leave_every > 0 && !o->stream)
         return "--leave-every needs streams";
+    if (o->prefix_tokens > 0 && !o->trace_path && o->input.kind == BENCH_LENGTH_FIXED &&
+        o->prefix_tokens >= o->input.a)
+        return "--prefix-len is a part of --input-len and must be shorter";
+    if (o->multi_turn && (!o->dataset_path || o->check || o->prompts > 0))
+        return "--multi-turn needs --dataset, and excludes --check and --prompts";
+    for (uint32_t i = 0; o->multi_turn && i < o->target_count; i++)
+        if (o->targets[i].api == BENCH_COMPLETIONS || !bench_api_generates(o->targets[i].api))
+            return "--multi-turn needs an API with messages: chat, responses or messages";
     return NULL;
 }
 
@@ -345,6 +361,7 @@ enum status bench_settings_convert(struct bench_options *out, json_t **extra,
                                   .leave_every = s->leave_every,
                                   .leave_after = s->leave_after,
                                   .stream = s->stream,
+                                  .multi_turn = s->multi_turn,
                                   .check = s->check,
                                   .metrics = s->metrics,
                                   .insecure = s->insecure};

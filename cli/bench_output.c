@@ -20,18 +20,19 @@ enum status bench_file_write(const char *path, const struct json_buffer *text, s
                   : STATUS_OK;
 }
 
-enum status bench_result_compare(json_t *result, const char *primary, bool print, struct error *err)
+enum status bench_result_compare(json_t *result, const struct bench_settings *s, struct error *err)
 {
     struct bench_comparison *c = heap_alloc_zeroed(1, sizeof *c);
     struct json_buffer text = {0};
     json_t *parsed = NULL;
-    enum status status = bench_results_compare(c, json_object_get(result, "a"),
-                                               json_object_get(result, "b"), primary, err);
+    enum status status =
+        bench_results_compare(c, json_object_get(result, "a"), json_object_get(result, "b"),
+                              s->primary, s->interval == 1, err);
     if (status == STATUS_OK) {
         bench_comparison_json(&text, c);
         status = json_parse(&parsed, json_buffer_text(&text), err);
     }
-    if (status == STATUS_OK && print)
+    if (status == STATUS_OK && !s->json)
         bench_comparison_print(stdout, c);
     if (parsed)
         json_object_set_new(result, "comparison", parsed);
@@ -77,7 +78,7 @@ enum status bench_files_compare(const char *a, const char *b, const struct bench
         json_object_set_new(both, names[i], one);
     }
     if (status == STATUS_OK)
-        status = bench_result_compare(both, s->primary, !s->json, err);
+        status = bench_result_compare(both, s, err);
     if (status == STATUS_OK)
         status = bench_outputs_write(both, s, err);
     json_decref(both);

@@ -5,11 +5,12 @@
 #include "cli/chat.h"
 
 #include "base/clock.h"
+#include "base/sse.h"
 
 #include <curl/curl.h>
 #include <string.h>
 
-enum { EVENT_BYTES_MAX = 16 << 20, ANSWER_BYTES_MAX = 16 << 20, CONNECT_SECONDS = 10 };
+enum { BODY_BYTES_MAX = 16 << 20, ANSWER_BYTES_MAX = 16 << 20, CONNECT_SECONDS = 10 };
 
 struct chat_remote {
     CURLM *multi;
@@ -24,7 +25,8 @@ struct chat_remote {
 struct transfer {
     CURL *easy;
     struct chat_answer *answer; // NULL: the complete body is collected
-    struct json_buffer body;    // the collected body, or the incomplete last line of a stream
+    struct json_buffer body;    // the collected body
+    struct sse sse;             // the incomplete event of a stream
     struct error *err;
     enum status status;
     bool done;          // true if the answer is complete
@@ -133,22 +135,19 @@ static void delta_handle(struct transfer *t, const json_t *delta)
     part_handle(t, CHAT_ANSWER, content);
 }
 
-static void event_handle(struct transfer *t, struct text line)
+// Handles one event. Returns false if no later one is to be handled.
+static bool event_handle(void *context, struct text data)
 {
-    static const struct text head = {"data:", 5};
-    if (line.bytes < head.bytes || memcmp(line.at, head.at, head.bytes) != 0)
-        return; // a comment, or the name of an event
-    line = text_trim(text_span(line.at + head.bytes, line.bytes - head.bytes));
-    if (line.bytes > 0 && line.at[line.bytes - 1] == '\r')
-        line.bytes--;
-    if (text_is(line, "[DONE]")) {
+    struct transfer *t = context;
+    data = text_trim(data);
+    if (text_is(data, "[DONE]")) {
         t->done = t->over = true;
-        return;
+        return false;
     }
     json_t *event = NULL;
-    if (json_parse(&event, line, NULL) != STATUS_OK) {
+    if (json_parse(&event, data, NULL) != STATUS_OK) {
         t->status = error_set(t->err, STATUS_INVALID, "the server sent an event that is not JSON");
-        return;
+        return false;
     }
     if (json_object_get(event, "error")) {
         const char *message = error_of(event);
@@ -163,6 +162,7 @@ static void event_handle(struct transfer *t, struct text line)
     t->answer->cut |= finish && strcmp(finish, "length") == 0;
     usage_read(t->answer, json_object_get(event, "usage"));
     json_decref(event);
+    return t->status == STATUS_OK;
 }
 
 static long http_status(const struct transfer *t)
@@ -177,26 +177,17 @@ static size_t body_receive(char *at, size_t size, size_t count, void *context)
 {
     struct transfer *t = context;
     (void)size; // always 1
-    size_t left = count;
-    while (t->answer && http_status(t) == 200 && left > 0 && t->status == STATUS_OK && !t->over) {
-        const char *end = memchr(at, '\n', left);
-        if (!end)
-            break;
-        json_put_raw(&t->body, text_span(at, (size_t)(end - at)));
-        event_handle(t, json_buffer_text(&t->body));
-        t->body.bytes = 0;
-        left -= (size_t)(end + 1 - at);
-        at += end + 1 - at;
-    }
-    if (t->status == STATUS_OK && t->body.bytes + left > EVENT_BYTES_MAX)
+    bool streamed = t->answer && http_status(t) == 200, fits = true;
+    if (streamed && !t->over)
+        fits = sse_feed(&t->sse, text_span(at, count), event_handle, t) || t->over;
+    else if (!streamed)
+        fits = t->body.bytes + count <= BODY_BYTES_MAX;
+    if (!fits && t->status == STATUS_OK)
         t->status = error_set(t->err, STATUS_TOO_LARGE, "the server's answer has over %d MiB",
-                              EVENT_BYTES_MAX >> 20);
-    if (t->status != STATUS_OK)
-        return 0;
-    if (t->over)
-        return count;
-    json_put_raw(&t->body, text_span(at, left));
-    return count;
+                              (streamed ? SSE_EVENT_BYTES_MAX : BODY_BYTES_MAX) >> 20);
+    if (!streamed && fits)
+        json_put_raw(&t->body, text_span(at, count));
+    return t->status == STATUS_OK ? count : 0;
 }
 
 // Ends the transfer if no text arrived for silence_s: an error, or the end if the answer is
@@ -468,6 +459,7 @@ enum status chat_remote_answer(void *state, json_t *messages, const struct chat_
     out->ended_ns = clock_ns();
     json_buffer_free(&body);
     json_buffer_free(&t.body);
+    sse_free(&t.sse);
     return status;
 }
 

@@ -10,19 +10,13 @@ enum { TRACE_LINE_MAX = 1 << 16 };
 
 static void trace_add(struct bench_trace *t, struct bench_arrival a)
 {
-    if (t->count == t->allocated) {
-        t->allocated = t->allocated ? t->allocated * 2 : 1024;
-        t->at = heap_grow(t->at, t->allocated * sizeof *t->at);
-    }
+    t->at = bench_extend(t->at, t->count, &t->allocated, sizeof *t->at);
     t->at[t->count++] = a;
 }
 
 static void hash_add(struct bench_trace *t, uint32_t hash)
 {
-    if (t->hash_count == t->hash_allocated) {
-        t->hash_allocated = t->hash_allocated ? t->hash_allocated * 2 : 4096;
-        t->hashes = heap_grow(t->hashes, t->hash_allocated * sizeof *t->hashes);
-    }
+    t->hashes = bench_extend(t->hashes, t->hash_count, &t->hash_allocated, sizeof *t->hashes);
     t->hashes[t->hash_count++] = hash;
 }
 

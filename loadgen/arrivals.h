@@ -13,9 +13,9 @@ struct bench_arrival {
 // Recorded arrivals.
 struct bench_trace {
     struct bench_arrival *at; // [count] in ascending order of at_s, the first at 0
-    uint64_t count, allocated;
+    size_t count, allocated;
     uint32_t *hashes; // [hash_count] ids of prefix blocks
-    uint64_t hash_count, hash_allocated;
+    size_t hash_count, hash_allocated;
 };
 
 // Reads at most o->requests_max arrivals from o->trace_path: an Azure table (time stamp, context

@@ -4,6 +4,8 @@
 // those of the generator.
 #include "loadgen/content.h"
 
+#include <math.h>
+
 enum { BLOCK_TOKENS = 512 }; // tokens per hash id of Mooncake
 
 static void words_put(struct json_buffer *out, const struct bench_words *words, uint64_t seed,
@@ -43,7 +45,8 @@ static void prompt_put(struct json_buffer *out, const struct bench_options *o,
         json_put_escaped(out, text_of(o->prompt));
     } else {
         uint32_t left = r->words;
-        uint32_t prefix = o->prefix_tokens < left ? o->prefix_tokens : left;
+        uint32_t prefix = (uint32_t)lround(o->prefix_tokens / words->tokens_per_word);
+        prefix = prefix < left ? prefix : left;
         words_put(out, words, o->seed ^ 0x5eed, prefix);
         left -= prefix;
         for (uint32_t i = 0; i < r->hash_count && left > 0; i++) {
@@ -82,8 +85,9 @@ static bool field_begin(struct json_buffer *out, const struct bench_options *o, 
 static void messages_put(struct json_buffer *out, const struct bench_options *o,
                          const struct bench_words *words, const struct bench_request *r)
 {
-    if (r->item && r->item->messages) {
-        json_put_value(out, r->item->messages);
+    const json_t *messages = r->messages ? r->messages : r->item ? r->item->messages : NULL;
+    if (messages) {
+        json_put_value(out, messages);
         return;
     }
     json_put_literal(out, "[{\"role\":\"user\",\"content\":");

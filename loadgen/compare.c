@@ -89,13 +89,13 @@ static double normal_quantile(double share)
     return (low + high) / 2;
 }
 
-// Computes the bias-corrected bootstrap interval of the mean of the logarithms.
+// Computes the bias-corrected bootstrap interval of the mean of the logarithms, and its p value.
 static void bootstrap_interval(struct bench_difference *d, const double *logs, double mean,
                                uint64_t seed)
 {
     enum { DRAWS = 10000 };
     double *means = heap_alloc(DRAWS * sizeof *means);
-    uint32_t below = 0;
+    uint32_t below = 0, negative = 0;
     uint64_t state = seed;
     for (int i = 0; i < DRAWS; i++) {
         double sum = 0;
@@ -103,12 +103,16 @@ static void bootstrap_interval(struct bench_difference *d, const double *logs, d
             sum += logs[bench_random(state++) % d->pairs];
         means[i] = sum / d->pairs;
         below += means[i] < mean;
+        negative += means[i] < 0;
     }
     bench_sort(means, DRAWS);
     double bias = normal_quantile(((double)below + 0.5) / (DRAWS + 1.0));
     double reach = normal_quantile(1 - ALPHA / 2);
     d->low = expm1(bench_quantile(means, DRAWS, normal_share(2 * bias - reach)));
     d->high = expm1(bench_quantile(means, DRAWS, normal_share(2 * bias + reach)));
+    // the p value at which an end of the interval is zero
+    double share = normal_share(normal_quantile((negative + 0.5) / (DRAWS + 1.0)) - 2 * bias);
+    d->p = 2 * (share < 0.5 ? share : 1 - share);
     heap_free(means);
 }
 

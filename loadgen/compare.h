@@ -20,7 +20,7 @@ enum bench_verdict {
 // Difference of B from A for one figure, as a share of A: 0.05 means that B is 5 % higher.
 struct bench_difference {
     double mean, low, high; // geometric mean of the ratios B / A less 1; its 95 % interval
-    double p;               // two-sided p value of Student's t for "no difference"
+    double p;               // two-sided p value for "no difference", by the same method
     uint32_t pairs;         // number of pairs
     enum bench_verdict verdict;
 };

@@ -41,9 +41,10 @@ struct bench_dataset {
 
 // Reads a file of ShareGPT's format (a JSON array of conversations, of which those without a
 // question are skipped) or of JSON lines ("messages", "prompt", "text" or "conversations"; a line
-// without them is an error), and shuffles the items by the seed. The caller closes the set also
-// after an error.
-enum status bench_dataset_open(struct bench_dataset *out, const char *path, uint64_t seed,
+// without them is an error), and shuffles the items by o->seed. With o->multi_turn "conversations"
+// are complete, else they end before their first answer. The caller closes the set also after an
+// error.
+enum status bench_dataset_open(struct bench_dataset *out, const struct bench_options *o,
                                struct error *err) MUST_USE;
 void bench_dataset_close(struct bench_dataset *set);
 
@@ -55,6 +56,7 @@ struct bench_request {
     uint32_t max_tokens;    // longest answer
     const uint32_t *hashes; // [hash_count] ids of shared prefix blocks of 512 tokens (Mooncake)
     uint32_t hash_count;
+    const json_t *messages;        // messages of a conversation; NULL: those of the item
     const struct bench_item *item; // item of the data set; NULL: --prompt or generated text
 };
 

@@ -21,12 +21,15 @@ static json_t *message_make(const char *role, json_t *content)
     return message;
 }
 
-// Returns the messages of a ShareGPT conversation up to its first answer; NULL if it has no turn of
-// a user before an answer.
-static json_t *conversation_read(const json_t *turns)
+// Returns the messages of a ShareGPT conversation, if `complete` is not set those before its first
+// answer; NULL if it has no turn of a user before an answer.
+static json_t *conversation_read(const json_t *turns, bool complete)
 {
-    static const char *const roles[][2] = {
-        {"human", "user"}, {"user", "user"}, {"system", "system"}};
+    static const char *const roles[][2] = {{"human", "user"},
+                                           {"user", "user"},
+                                           {"system", "system"},
+                                           {"gpt", "assistant"},
+                                           {"assistant", "assistant"}};
     json_t *messages = json_array(), *turn;
     bool asked = false;
     size_t i;
@@ -37,7 +40,8 @@ static json_t *conversation_read(const json_t *turns)
         const char *role = NULL;
         for (size_t k = 0; from && k < sizeof roles / sizeof *roles; k++)
             role = strcmp(from, roles[k][0]) == 0 ? roles[k][1] : role;
-        if (!role || !json_is_string(value))
+        bool answer = role && strcmp(role, "assistant") == 0;
+        if (!role || !json_is_string(value) || (answer && !(complete && asked)))
             break;
         asked |= strcmp(role, "user") == 0;
         json_array_append_new(messages, message_make(role, value));
@@ -62,7 +66,8 @@ static uint32_t output_of(const json_t *row)
 }
 
 // Reads one object. Returns false if it has neither messages nor a prompt nor a conversation.
-static bool row_read(struct bench_dataset *set, struct bench_item *out, const json_t *row)
+static bool row_read(struct bench_dataset *set, struct bench_item *out, const json_t *row,
+                     bool complete)
 {
     *out = (struct bench_item){.output_tokens = output_of(row)};
     json_t *messages = json_object_get(row, "messages");
@@ -75,13 +80,14 @@ static bool row_read(struct bench_dataset *set, struct bench_item *out, const js
             arena_copy(set->arena, text_span(json_string_value(prompt), json_string_length(prompt)))
                 .at;
     else
-        out->messages = conversation_read(json_object_get(row, "conversations"));
+        out->messages = conversation_read(json_object_get(row, "conversations"), complete);
     return out->messages || out->text;
 }
 
-static enum status sharegpt_read(struct bench_dataset *set, struct text file, const char *path,
-                                 struct error *err)
+static enum status sharegpt_read(struct bench_dataset *set, struct text file,
+                                 const struct bench_options *o, struct error *err)
 {
+    const char *path = o->dataset_path;
     json_t *rows = NULL, *row;
     size_t i, allocated = 0;
     enum status status = json_parse(&rows, file, err);
@@ -90,16 +96,18 @@ static enum status sharegpt_read(struct bench_dataset *set, struct text file, co
     json_array_foreach(rows, i, row)
     {
         struct bench_item item;
-        if (row_read(set, &item, row)) // published files have conversations without a question
+        if (row_read(set, &item, row,
+                     o->multi_turn)) // published files have conversations without a question
             item_add(set, &allocated, item);
     }
     json_decref(rows);
     return STATUS_OK;
 }
 
-static enum status lines_read(struct bench_dataset *set, struct text file, const char *path,
-                              struct error *err)
+static enum status lines_read(struct bench_dataset *set, struct text file,
+                              const struct bench_options *o, struct error *err)
 {
+    const char *path = o->dataset_path;
     size_t allocated = 0;
     for (uint32_t number = 1; file.bytes > 0; number++) {
         const char *end = memchr(file.at, '\n', file.bytes);
@@ -112,7 +120,7 @@ static enum status lines_read(struct bench_dataset *set, struct text file, const
         json_t *row = NULL;
         struct bench_item item;
         enum status status = json_parse(&row, line, err);
-        bool good = status == STATUS_OK && row_read(set, &item, row);
+        bool good = status == STATUS_OK && row_read(set, &item, row, o->multi_turn);
         json_decref(row);
         if (status != STATUS_OK)
             return error_prefix(err, "%s: line %u", path, number);
@@ -125,21 +133,22 @@ static enum status lines_read(struct bench_dataset *set, struct text file, const
     return STATUS_OK;
 }
 
-enum status bench_dataset_open(struct bench_dataset *out, const char *path, uint64_t seed,
+enum status bench_dataset_open(struct bench_dataset *out, const struct bench_options *o,
                                struct error *err)
 {
+    const char *path = o->dataset_path;
     struct text file;
     struct arena *content = arena_create(0, 0);
     *out = (struct bench_dataset){.arena = arena_create(0, 0)};
     enum status status = file_read(&file, content, path, FILE_BYTES_MAX, err);
     if (status == STATUS_OK && text_trim(file).bytes > 0 && text_trim(file).at[0] == '[')
-        status = sharegpt_read(out, file, path, err);
+        status = sharegpt_read(out, file, o, err);
     else if (status == STATUS_OK)
-        status = lines_read(out, file, path, err);
+        status = lines_read(out, file, o, err);
     if (status == STATUS_OK && out->count == 0)
         status = error_set(err, STATUS_INVALID, "%s contains no prompts", path);
     for (uint32_t i = out->count; i > 1; i--) { // Fisher and Yates
-        uint32_t other = (uint32_t)(bench_random(seed + i) % i);
+        uint32_t other = (uint32_t)(bench_random(o->seed + i) % i);
         struct bench_item item = out->items[i - 1];
         out->items[i - 1] = out->items[other];
         out->items[other] = item;

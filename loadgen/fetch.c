@@ -123,7 +123,7 @@ static double tokens_counted(const struct bench_options *o, const struct bench_w
     one.trace_path = NULL;
     one.prompt = prompt->at;
     one.leave_every = 0;
-    one.check = false;
+    one.check = one.multi_turn = false;
     one.output = (struct bench_length){.a = 1};
     struct bench_run_args args = {.options = &one, .words = words};
     enum status status = bench_run(&run, &args, &err);

@@ -44,10 +44,7 @@ static void line_read(struct bench_scrape *out, struct text line)
         ends_with(base, "_total") || ends_with(base, "_sum") || ends_with(base, "_count");
     if (!counter || !isfinite(value))
         return;
-    if (out->count == out->allocated) {
-        out->allocated = out->allocated ? out->allocated * 2 : 64;
-        out->samples = heap_grow(out->samples, out->allocated * sizeof *out->samples);
-    }
+    out->samples = bench_extend(out->samples, out->count, &out->allocated, sizeof *out->samples);
     char *name = heap_alloc(space + 1);
     memcpy(name, line.at, space);
     name[space] = '\0';
@@ -106,6 +103,25 @@ void bench_scrape_json(struct json_buffer *out, const struct bench_scrape *befor
         json_put_format(out, ":%.9g", rise);
     }
     json_put_literal(out, "}");
+}
+
+void bench_rises_add(struct json_buffer *to, const struct json_buffer *more)
+{
+    json_t *sum = NULL, *rises = NULL, *value;
+    const char *name;
+    if (more->bytes == 0 || json_parse(&rises, json_buffer_text(more), NULL) != STATUS_OK)
+        return;
+    if (to->bytes == 0 || json_parse(&sum, json_buffer_text(to), NULL) != STATUS_OK)
+        sum = json_object();
+    json_object_foreach(rises, name, value)
+    {
+        double before = json_number_value(json_object_get(sum, name));
+        json_object_set_new(sum, name, json_real(before + json_number_value(value)));
+    }
+    to->bytes = 0;
+    json_put_value(to, sum);
+    json_decref(sum);
+    json_decref(rises);
 }
 
 double bench_scrape_mean(const struct bench_scrape *before, const struct bench_scrape *after,

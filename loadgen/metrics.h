@@ -22,6 +22,9 @@ void bench_scrape_free(struct bench_scrape *scrape);
 // missing in `before` began at 0.
 void bench_scrape_json(struct json_buffer *out, const struct bench_scrape *before,
                        const struct bench_scrape *after);
+// Adds the members of an object of bench_scrape_json to those of another one; a buffer without
+// bytes is an object without members.
+void bench_rises_add(struct json_buffer *to, const struct json_buffer *more);
 // Returns the mean of the values that a histogram counted between two scrapes, over all its labels
 // and in its own unit; NAN if it counted none. suffix: end of the histogram's name, such as
 // "time_to_first_token_seconds".

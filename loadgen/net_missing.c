@@ -17,7 +17,9 @@ enum status bench_net_open(struct error *err)
     return refuse(err);
 }
 
-void bench_net_close(void) {}
+void bench_net_close(void)
+{
+}
 
 enum status bench_get(struct json_buffer *out, const struct bench_options *o, const char *path,
                       double seconds_max, struct error *err)

@@ -24,6 +24,14 @@ static const struct api_synonym {
     {"rerank", BENCH_JINA},        {"vllm-rerank", BENCH_JINA},
 };
 
+void *bench_extend(void *items, size_t count, size_t *allocated, size_t each)
+{
+    if (count < *allocated)
+        return items;
+    *allocated = *allocated > 0 ? *allocated * 2 : 64;
+    return heap_grow(items, *allocated * each);
+}
+
 bool bench_api_find(enum bench_api *out, struct text name)
 {
     for (int i = 0; i < BENCH_API_COUNT; i++)

@@ -87,10 +87,11 @@ struct bench_options {
     double burstiness;        // gamma: shape of the distribution of the times between arrivals
     const char *trace_path;   // open loop: recorded arrivals, or NULL
     const char *dataset_path; // file of prompts, or NULL
+    uint64_t prompt_first;    // number of the run's first prompt in the data set
     double rate_scale;        // factor by which the trace runs faster
     uint32_t input_max, output_max;    // limits that the lengths of a trace are cut to; 0: none
     struct bench_length input, output; // tokens of prompts and answers
-    uint32_t prefix_tokens; // number of equal words at the start of all generated prompts
+    uint32_t prefix_tokens; // number of equal tokens at the start of all generated prompts
     uint32_t inputs;        // texts per embeddings request, documents per rerank request
     uint32_t prompts;       // number of different generated prompts; 0: each differs
     const char *prompt;     // text to use instead of generated prompts, or NULL
@@ -99,8 +100,9 @@ struct bench_options {
     uint32_t leave_every; // every n-th stream is closed early; 0: none
     uint32_t leave_after; // number of events after which such a stream is closed
     struct bench_goodput goodput;
-    bool stream; // true if text is requested as a stream
-    bool check;  // true if each prompt is first sent alone and later answers must equal that one
+    bool stream;     // true if text is requested as a stream
+    bool multi_turn; // true if conversations of the data set are sent turn by turn
+    bool check; // true if each prompt is first sent alone and later answers must equal that one
     bool ignore_eos; // true if answers of chat and completions continue after the end token
     bool insecure;   // true if any certificate is accepted
     bool metrics;    // true if the server's /metrics is read before and after a run
@@ -111,6 +113,10 @@ static inline bool bench_is_open(const struct bench_options *o)
 {
     return o->trace_path || o->rate > 0;
 }
+
+// Returns the array with space for at least one more item: doubles *allocated, its number of items,
+// if `count` has reached it. The caller frees the array with heap_free.
+void *bench_extend(void *items, size_t count, size_t *allocated, size_t each);
 
 // Returns a pseudo-random number that depends on the seed only (SplitMix64).
 static inline uint64_t bench_random(uint64_t seed)

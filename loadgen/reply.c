@@ -3,6 +3,8 @@
 // stored. The server may be hostile: any bytes end as a counted outcome.
 #include "loadgen/reply.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 enum { BODY_BYTES_MAX = 256 << 20 };
@@ -19,14 +21,18 @@ static uint64_t hash_more(uint64_t hash, struct text text)
 void bench_reply_start(struct bench_reply *r)
 {
     sse_reset(&r->sse);
-    struct json_buffer body = r->body;
-    body.bytes = 0;
+    struct json_buffer body = r->body, said = r->said, head = r->head, tail = r->tail;
+    body.bytes = said.bytes = head.bytes = tail.bytes = 0;
     *r = (struct bench_reply){.api = r->api,
                               .streamed = r->streamed,
                               .gaps = r->gaps,
                               .gaps_from = r->gaps_from,
                               .sse = r->sse,
                               .body = body,
+                              .keeps = r->keeps,
+                              .said = said,
+                              .head = head,
+                              .tail = tail,
                               .hash = HASH_START};
 }
 
@@ -34,6 +40,9 @@ void bench_reply_free(struct bench_reply *r)
 {
     sse_free(&r->sse);
     json_buffer_free(&r->body);
+    json_buffer_free(&r->said);
+    json_buffer_free(&r->head);
+    json_buffer_free(&r->tail);
 }
 
 static uint64_t count_of(const json_t *object, const char *name)
@@ -47,7 +56,18 @@ static bool piece_hash(struct bench_reply *r, const json_t *text)
 {
     struct text piece = text_span(json_string_value(text), json_string_length(text));
     r->hash = hash_more(r->hash, piece);
+    r->effects += piece.bytes > 0;
+    r->piece = piece.bytes > 0 ? piece : r->piece;
     return piece.bytes > 0;
+}
+
+// Adds a piece of the answer's text to the hash, and to the stored text. Returns true if it has
+// any.
+static bool said_add(struct bench_reply *r, const json_t *text)
+{
+    if (r->keeps)
+        json_put_raw(&r->said, text_span(json_string_value(text), json_string_length(text)));
+    return piece_hash(r, text);
 }
 
 // Counts an event with output.
@@ -67,6 +87,7 @@ static void usage_read(struct bench_reply *r, const json_t *usage)
 {
     if (!json_is_object(usage))
         return;
+    r->effects++;
     bool anthropic = r->api == BENCH_MESSAGES;
     const char *in = json_object_get(usage, "prompt_tokens") ? "prompt_tokens" : "input_tokens";
     const char *out =
@@ -117,7 +138,7 @@ static void openai_event(struct bench_reply *r, const json_t *data)
         const json_t *delta = json_object_get(choice, "delta");
         const json_t *thought = json_object_get(delta, "reasoning_content");
         bool reasoning = piece_hash(r, thought ? thought : json_object_get(delta, "reasoning"));
-        bool text = piece_hash(r, json_object_get(delta, "content"));
+        bool text = said_add(r, json_object_get(delta, "content"));
         bool call = call_hash(r, json_object_get(delta, "tool_calls"));
         if (reasoning || text || call)
             event_count(r, reasoning && !text);
@@ -130,7 +151,9 @@ static void responses_event(struct bench_reply *r, const json_t *data, const cha
     static const char tail[] = ".delta";
     size_t bytes = strlen(type);
     bool delta = bytes > sizeof tail && strcmp(type + bytes - (sizeof tail - 1), tail) == 0;
-    if (delta && piece_hash(r, json_object_get(data, "delta")))
+    bool text = strcmp(type, "response.output_text.delta") == 0;
+    const json_t *piece = json_object_get(data, "delta");
+    if (delta && (text ? said_add(r, piece) : piece_hash(r, piece)))
         event_count(r, strncmp(type, "response.reasoning", 18) == 0);
     bool ended =
         strcmp(type, "response.completed") == 0 || strcmp(type, "response.incomplete") == 0;
@@ -147,7 +170,7 @@ static void messages_event(struct bench_reply *r, const json_t *data, const char
     if (strcmp(type, "content_block_delta") == 0) {
         const json_t *delta = json_object_get(data, "delta");
         bool reasoning = piece_hash(r, json_object_get(delta, "thinking"));
-        bool text = piece_hash(r, json_object_get(delta, "text"));
+        bool text = said_add(r, json_object_get(delta, "text"));
         bool call = piece_hash(r, json_object_get(delta, "partial_json"));
         if (reasoning || text || call)
             event_count(r, reasoning);
@@ -160,6 +183,57 @@ static void messages_event(struct bench_reply *r, const json_t *data, const char
     }
 }
 
+// Returns the number of bytes of a string that are plain: no quote, escape or control character.
+static size_t plain_bytes(struct text text)
+{
+    size_t i = 0;
+    while (i < text.bytes && text.at[i] != '"' && text.at[i] != '\\' &&
+           (unsigned char)text.at[i] >= ' ')
+        i++;
+    return i;
+}
+
+// Stores what is around the text of an event that had one text and no other effect, if the member
+// is found without doubt. A quote within a string is escaped, so the name below is no part of one.
+static void form_learn(struct bench_reply *r, struct text event)
+{
+    static const char *const names[] = {[BENCH_CHAT] = "\"content\":\"",
+                                        [BENCH_COMPLETIONS] = "\"text\":\"",
+                                        [BENCH_RESPONSES] = "\"delta\":\"",
+                                        [BENCH_MESSAGES] = "\"text\":\""};
+    const char *name = names[r->api], *end = event.at + event.bytes;
+    const char *at = memmem(event.at, event.bytes, name, strlen(name));
+    if (!at || memmem(at + 1, (size_t)(end - at) - 1, name, strlen(name)))
+        return;
+    at += strlen(name);
+    size_t bytes = plain_bytes(text_span(at, (size_t)(end - at)));
+    if (at + bytes == end || at[bytes] != '"' || r->piece.bytes != bytes ||
+        memcmp(at, r->piece.at, bytes) != 0)
+        return;
+    r->head.bytes = r->tail.bytes = 0;
+    json_put_raw(&r->head, text_span(event.at, (size_t)(at - event.at)));
+    json_put_raw(&r->tail, text_span(at + bytes, (size_t)(end - at) - bytes));
+}
+
+// Counts an event that differs from an earlier one of this reply in its text only: it is valid JSON
+// with the same effect, so that it need not be parsed. Returns false if it is another one.
+static bool form_match(struct bench_reply *r, struct text event)
+{
+    size_t around = r->head.bytes + r->tail.bytes;
+    if (r->head.bytes == 0 || event.bytes <= around ||
+        memcmp(event.at, r->head.at, r->head.bytes) != 0 ||
+        memcmp(event.at + event.bytes - r->tail.bytes, r->tail.at, r->tail.bytes) != 0)
+        return false;
+    struct text piece = text_span(event.at + r->head.bytes, event.bytes - around);
+    if (plain_bytes(piece) < piece.bytes || utf8_valid_prefix(piece) < piece.bytes)
+        return false;
+    r->hash = hash_more(r->hash, piece);
+    if (r->keeps)
+        json_put_raw(&r->said, piece);
+    event_count(r, false);
+    return true;
+}
+
 // Handles one event of a stream. Returns false after the last.
 static bool event_handle(void *context, struct text text)
 {
@@ -168,6 +242,10 @@ static bool event_handle(void *context, struct text text)
         r->complete = true;
         return true;
     }
+    if (form_match(r, text))
+        return true;
+    const struct bench_reply before = *r;
+    r->effects = 0;
     json_t *data = NULL;
     if (json_parse(&data, text, NULL) != STATUS_OK || !json_is_object(data)) {
         r->malformed = true;
@@ -186,6 +264,11 @@ static bool event_handle(void *context, struct text text)
         responses_event(r, data, type);
     else
         messages_event(r, data, type);
+    bool quiet = r->failed == before.failed && r->malformed == before.malformed &&
+                 r->complete == before.complete;
+    if (quiet && r->effects == 1 && r->events == before.events + 1 &&
+        r->reasoning_events == before.reasoning_events)
+        form_learn(r, text);
     json_decref(data);
     return true;
 }
@@ -194,7 +277,7 @@ bool bench_reply_feed(struct bench_reply *r, struct text bytes, double now)
 {
     r->now = now;
     if (r->streamed)
-        return sse_feed(&r->sse, bytes, event_handle, r);
+        return sse_feed(&r->sse, bytes, event_handle, r) && r->said.bytes <= BODY_BYTES_MAX;
     if (r->body.bytes + bytes.bytes > BODY_BYTES_MAX)
         return false;
     json_put_raw(&r->body, bytes);
@@ -216,9 +299,9 @@ static bool items_hash(struct bench_reply *r, const json_t *list)
     json_t *item, *part;
     json_array_foreach(list, i, item)
     {
-        piece_hash(r, json_object_get(item, "text"));
+        said_add(r, json_object_get(item, "text"));
         json_array_foreach(json_object_get(item, "content"), j, part)
-            piece_hash(r, json_object_get(part, "text"));
+            said_add(r, json_object_get(part, "text"));
     }
     return json_is_array(list);
 }
@@ -229,7 +312,7 @@ static bool body_read(struct bench_reply *r, const json_t *body)
     const json_t *choice = json_array_get(json_object_get(body, "choices"), 0), *list = body;
     switch (r->api) {
     case BENCH_CHAT:
-        piece_hash(r, json_object_get(json_object_get(choice, "message"), "content"));
+        said_add(r, json_object_get(json_object_get(choice, "message"), "content"));
         return json_is_object(json_object_get(choice, "message"));
     case BENCH_COMPLETIONS:
         piece_hash(r, json_object_get(choice, "text"));

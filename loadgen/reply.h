@@ -5,16 +5,21 @@
 
 #include "loadgen/options.h"
 #include "loadgen/samples.h"
-#include "loadgen/sse.h"
+#include "base/sse.h"
 
 struct bench_reply {
     enum bench_api api;
     bool streamed; // true if the reply is a stream of events
     struct sse sse;
-    struct json_buffer body;  // the complete body, if it is not a stream
-    double first_at, last_at; // times of the first and the last event with output
-    double now;               // time of the bytes that are being read
-    uint64_t events;          // events with output: text, reasoning or arguments of calls
+    struct json_buffer body; // the complete body, if it is not a stream
+    bool keeps;              // true if the text of the answer is stored
+    struct json_buffer said; // text of the answer without reasoning; empty if it is not stored
+    struct json_buffer head, tail; // bytes of an event around its text; empty: none yet
+    uint32_t effects;              // number of texts and usages of the current event
+    struct text piece;             // its last text, valid while the event is handled
+    double first_at, last_at;      // times of the first and the last event with output
+    double now;                    // time of the bytes that are being read
+    uint64_t events;               // events with output: text, reasoning or arguments of calls
     uint64_t reasoning_events;
     // numbers of tokens of the reply's usage; 0: not given
     uint64_t input_tokens, cached_tokens, output_tokens, reasoning_tokens;
@@ -27,11 +32,11 @@ struct bench_reply {
     double gaps_from;             // time of the clock before which events add nothing to gaps
 };
 
-// Prepares for the next reply: resets all fields but api, streamed, gaps and gaps_from, and keeps
-// the memory.
+// Prepares for the next reply: resets all fields but api, streamed, keeps, gaps and gaps_from, and
+// keeps the memory.
 void bench_reply_start(struct bench_reply *r);
-// Reads bytes that arrived at `now`. Returns false if an event exceeds SSE_EVENT_BYTES_MAX or a
-// stored body 256 MiB.
+// Reads bytes that arrived at `now`. Returns false if an event exceeds SSE_EVENT_BYTES_MAX, or a
+// stored body or text 256 MiB.
 bool bench_reply_feed(struct bench_reply *r, struct text bytes, double now);
 // Handles the end of the reply: the last event of a stream, or the complete body.
 void bench_reply_end(struct bench_reply *r, double now);

@@ -139,12 +139,24 @@ static uint32_t numbers_read(double out[POINTS_MAX], const json_t *list)
     return count;
 }
 
-static void distributions_put(struct json_buffer *out, const json_t *run)
-{
-    static const char *const names[][2] = {{"ttft", "time to first token"},
+// Latencies with percentiles.
+static const char *const latencies[][2] = {{"ttft", "time to first token"},
                                            {"tpot", "time per output token"},
                                            {"itl", "between events"},
                                            {"e2el", "end to end"}};
+
+// Reads the percentiles of a latency. Returns their number.
+static uint32_t percentiles_read(double out[POINTS_MAX], const json_t *percentiles,
+                                 const char *name)
+{
+    uint32_t count = numbers_read(out, json_object_get(percentiles, name));
+    for (uint32_t i = 0; i < count; i++) // events of one read have no time between them
+        out[i] = fmax(out[i], 0.01);
+    return count;
+}
+
+static void distributions_put(struct json_buffer *out, const json_t *run)
+{
     const json_t *percentiles = json_object_get(run, "percentiles");
     struct chart chart = {.title = "Latency distributions",
                           .x_label = "milliseconds (logarithmic)",
@@ -156,12 +168,10 @@ static void distributions_put(struct json_buffer *out, const json_t *run)
     for (int i = 0; i < POINTS_MAX; i++)
         share[i] = i;
     for (size_t i = 0; i < 4; i++) {
-        uint32_t count = numbers_read(x[i], json_object_get(percentiles, names[i][0]));
-        for (uint32_t k = 0; k < count; k++) // events of one read have no time between them
-            x[i][k] = fmax(x[i][k], 0.01);
+        uint32_t count = percentiles_read(x[i], percentiles, latencies[i][0]);
         if (count > 0)
             chart.lines[chart.line_count++] =
-                (struct chart_line){.name = names[i][1], .x = x[i], .y = share, .count = count};
+                (struct chart_line){.name = latencies[i][1], .x = x[i], .y = share, .count = count};
     }
     chart_put(out, &chart);
 }
@@ -362,8 +372,34 @@ static void bar_put(struct json_buffer *out, const json_t *figure, double reach)
                     78 * low, 78 * high, 78 * number_of(figure, "difference") / reach);
 }
 
+// Draws the distributions of both sides, one chart for each latency.
+static void overlays_put(struct json_buffer *out, const json_t *a, const json_t *b)
+{
+    const json_t *sides[] = {json_object_get(a, "percentiles"), json_object_get(b, "percentiles")};
+    double x[2][POINTS_MAX], share[POINTS_MAX];
+    for (int i = 0; i < POINTS_MAX; i++)
+        share[i] = i;
+    json_put_literal(out, "<div class=\"charts\">");
+    for (size_t i = 0; i < sizeof latencies / sizeof *latencies; i++) {
+        struct chart chart = {.title = latencies[i][1],
+                              .x_label = "milliseconds (logarithmic)",
+                              .y_label = "% of samples below",
+                              .log_x = true,
+                              .y_from_zero = true};
+        for (int k = 0; k < 2; k++) {
+            uint32_t count = percentiles_read(x[k], sides[k], latencies[i][0]);
+            if (count > 0)
+                chart.lines[chart.line_count++] = (struct chart_line){
+                    .name = k == 0 ? "A" : "B", .x = x[k], .y = share, .count = count};
+        }
+        chart_put(out, &chart);
+    }
+    json_put_literal(out, "</div>\n");
+}
+
 static void comparison_put(struct json_buffer *out, const json_t *comparison)
 {
+    bool bootstrap = strcmp(text_at(comparison, "interval"), "bootstrap") == 0;
     const json_t *figures = json_object_get(comparison, "figures");
     const char *refusal = text_at(comparison, "refusal"), *primary = text_at(comparison, "primary");
     double reach = 0.01;
@@ -398,11 +434,12 @@ static void comparison_put(struct json_buffer *out, const json_t *comparison)
         bar_put(out, figure, reach);
         json_put_format(out, "</td><td class=\"%s\">%s</td></tr>", class, verdict);
     }
-    json_put_format(out,
-                    "</table></div><p class=\"dim\">%.0f pairs of runs. The interval is Student's "
-                    "t over the differences within pairs; verdicts of figures that are not "
-                    "primary hold after Holm's correction.</p>\n",
-                    number_of(comparison, "pairs"));
+    json_put_format(
+        out,
+        "</table></div><p class=\"dim\">%.0f pairs of runs. The interval is %s over the "
+        "differences within pairs; verdicts of figures that are not primary hold "
+        "after Holm's correction.</p>\n",
+        number_of(comparison, "pairs"), bootstrap ? "the bias-corrected bootstrap" : "Student's t");
     json_array_foreach(json_object_get(comparison, "notes"), i, figure)
     {
         json_put_literal(out, "<p class=\"dim\">Note: ");
@@ -422,6 +459,7 @@ void bench_report_write(struct json_buffer *out, const json_t *result)
     json_put_literal(out, "</style></head><body><main><h1>weft bench</h1>\n");
     if (a && b) {
         comparison_put(out, json_object_get(result, "comparison"));
+        overlays_put(out, a, b);
         json_put_literal(out, "<h2>A</h2>");
         run_put(out, a);
         json_put_literal(out, "<h2>B</h2>");

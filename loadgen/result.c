@@ -12,6 +12,16 @@ static void length_json(struct json_buffer *out, const char *name, const struct 
                     l->b);
 }
 
+// Writes the APIs and shares of several targets, without their models.
+static void mix_json(struct json_buffer *out, const struct bench_options *o)
+{
+    json_put_literal(out, ",\"backends\":[");
+    for (uint32_t i = 0; i < o->target_count; i++)
+        json_put_format(out, "%s\"%s:%u\"", i > 0 ? "," : "", bench_api_name(o->targets[i].api),
+                        o->targets[i].weight);
+    json_put_literal(out, "]");
+}
+
 void bench_options_json(struct json_buffer *out, const struct bench_options *o)
 {
     static const char *const processes[] = {"poisson", "gamma", "constant"};
@@ -28,6 +38,12 @@ void bench_options_json(struct json_buffer *out, const struct bench_options *o)
         json_put_member(out, ",\"trace\":", text_of(o->trace_path));
     if (o->dataset_path)
         json_put_member(out, ",\"dataset\":", text_of(o->dataset_path));
+    if (o->multi_turn)
+        json_put_literal(out, ",\"multi_turn\":true");
+    if (o->prefix_tokens > 0)
+        json_put_format(out, ",\"prefix_length\":%u", o->prefix_tokens);
+    if (o->target_count > 1)
+        mix_json(out, o);
     if (o->rate > 0)
         json_put_format(out, ",\"request_rate\":%g,\"arrival\":\"%s\",\"burstiness\":%g", o->rate,
                         processes[o->process], o->burstiness);
@@ -185,8 +201,8 @@ void bench_records_write(FILE *to, const struct bench_run *run, const struct ben
                     r->last);
         fprintf(to,
                 "\"e2el_ms\":%.4f,\"input_tokens\":%u,\"cached_tokens\":%u,\"output_tokens\":%u,"
-                "\"reasoning_tokens\":%u,\"events\":%u}\n",
+                "\"reasoning_tokens\":%u,\"events\":%u,\"turn\":%u}\n",
                 (r->end - r->due) * 1e3, r->input_tokens, r->cached_tokens, r->output_tokens,
-                r->reasoning_tokens, r->events);
+                r->reasoning_tokens, r->events, r->turn);
     }
 }

@@ -20,7 +20,9 @@ struct bench_runner {
     struct bench_routes routes;
     struct bench_slot **slots; // [slot_count]
     uint32_t *idle;            // [idle_count] slots without a request
-    uint32_t slot_count, slot_allocated, idle_count;
+    uint32_t *turns;           // [turn_count] slots whose conversation has its next turn to send
+    uint32_t slot_count, idle_count, turn_count;
+    size_t slot_allocated, idle_allocated, turn_allocated; // each has space for all slots
     uint32_t retired;       // slots of a closed loop whose server is unreachable
     uint32_t *target_cycle; // [weight_sum] targets, each repeated by its weight
     uint32_t weight_sum;
@@ -59,11 +61,10 @@ void bench_runner_events(struct bench_runner *r, double now, uint64_t events)
 
 static struct bench_slot *slot_add(struct bench_runner *r)
 {
-    if (r->slot_count == r->slot_allocated) {
-        r->slot_allocated = r->slot_allocated ? r->slot_allocated * 2 : 64;
-        r->slots = heap_grow(r->slots, r->slot_allocated * sizeof(struct bench_slot *));
-        r->idle = heap_grow(r->idle, r->slot_allocated * sizeof *r->idle);
-    }
+    r->slots =
+        bench_extend(r->slots, r->slot_count, &r->slot_allocated, sizeof(struct bench_slot *));
+    r->idle = bench_extend(r->idle, r->slot_count, &r->idle_allocated, sizeof *r->idle);
+    r->turns = bench_extend(r->turns, r->slot_count, &r->turn_allocated, sizeof *r->turns);
     struct bench_slot *s = bench_slot_create(r, r->o);
     s->place = r->slot_count;
     r->slots[r->slot_count++] = s;
@@ -102,10 +103,14 @@ static void slot_prepare(struct bench_runner *r, struct bench_slot *s, uint32_t 
     }
     request.words = bench_words_for(args->words, input);
     if (args->dataset) {
-        request.item = &args->dataset->items[prompt % args->dataset->count];
+        request.item = &args->dataset->items[(o->prompt_first + prompt) % args->dataset->count];
         if (request.item->output_tokens > 0)
             request.max_tokens = request.item->output_tokens;
     }
+    if (o->multi_turn)
+        bench_conversation_begin(&s->conversation, request.item);
+    s->max_tokens = request.max_tokens;
+    request.messages = s->conversation.messages;
     bench_body_write(&s->body, o, args->words, &request);
     bench_slot_aim(s, o, &r->routes, target);
     s->prompt = o->prompts > 0 ? (uint32_t)prompt : 0;
@@ -117,9 +122,10 @@ static void slot_prepare(struct bench_runner *r, struct bench_slot *s, uint32_t 
 static void slot_send(struct bench_runner *r, struct bench_slot *s)
 {
     const struct bench_options *o = r->o;
-    r->sent++;
-    s->leaves =
-        !r->recording && o->leave_every > 0 && s->reply.streamed && r->sent % o->leave_every == 0;
+    bool first = s->record.turn == 0;
+    r->sent += first;
+    s->leaves = first && !r->recording && o->leave_every > 0 && s->reply.streamed &&
+                r->sent % o->leave_every == 0;
     s->record.sent = s->record.due = clock_s();
     CURLMcode code = curl_multi_add_handle(r->poll.multi, s->easy);
     check(code == CURLM_OK, "libcurl: %s", curl_multi_strerror(code));
@@ -128,10 +134,7 @@ static void slot_send(struct bench_runner *r, struct bench_slot *s)
 
 static void record_add(struct bench_run *run, const struct bench_record *record)
 {
-    if (run->count == run->allocated) {
-        run->allocated = run->allocated ? run->allocated * 2 : 1024;
-        run->records = heap_grow(run->records, run->allocated * sizeof *run->records);
-    }
+    run->records = bench_extend(run->records, run->count, &run->allocated, sizeof *run->records);
     run->records[run->count++] = *record;
 }
 
@@ -155,7 +158,7 @@ static void sending_correct(struct bench_runner *r, struct bench_slot *s)
     if (us <= 0 || (s->reply.events > 0 && sent > s->reply.first_at))
         return;
     s->record.sent = sent;
-    if (!bench_is_open(r->o) || r->recording)
+    if (!bench_is_open(r->o) || r->recording || s->record.turn > 0)
         s->record.due = sent;
 }
 
@@ -199,9 +202,37 @@ static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode c
     record_add(r->run, &s->record);
     curl_multi_remove_handle(r->poll.multi, s->easy);
     bool retires = !bench_is_open(r->o) && !r->recording && outcome == BENCH_OUTCOME_UNCONNECTED;
+    bool continues = outcome == BENCH_OUTCOME_OK &&
+                     bench_conversation_next(&s->conversation, json_buffer_text(&s->reply.said));
     r->retired += retires;
-    if (!retires)
+    if (continues)
+        r->turns[r->turn_count++] = s->place;
+    else if (!retires)
         r->idle[r->idle_count++] = s->place;
+}
+
+// Sends the next turn of each conversation whose answer has arrived; ends them all after the time
+// of the run.
+static void fill_turns(struct bench_runner *r, double now)
+{
+    const struct bench_options *o = r->o;
+    for (uint32_t i = 0; i < r->turn_count; i++) {
+        struct bench_slot *s = r->slots[r->turns[i]];
+        uint32_t target = s->record.target;
+        struct bench_request request = {.target = &o->targets[target],
+                                        .max_tokens = s->max_tokens,
+                                        .messages = s->conversation.messages};
+        if (now - r->started >= o->seconds_max) {
+            r->idle[r->idle_count++] = s->place;
+            continue;
+        }
+        bench_body_write(&s->body, o, r->args->words, &request);
+        bench_slot_aim(s, o, &r->routes, target);
+        s->record.turn = (uint16_t)s->conversation.turn;
+        s->record.inputs = 1;
+        slot_send(r, s);
+    }
+    r->turn_count = 0;
 }
 
 static void settle_all(struct bench_runner *r)
@@ -309,6 +340,7 @@ static void runner_pass(struct bench_runner *r)
     r->poll.stamped = r->poll.unstamped = 0;
     for (;;) {
         double now = clock_s(), until = now + 1;
+        fill_turns(r, now);
         if (r->recording)
             fill_recording(r);
         else if (bench_is_open(r->o))
@@ -372,6 +404,7 @@ static void runner_close(struct bench_runner *r)
     bench_client_free(&r->client);
     heap_free(r->slots);
     heap_free(r->idle);
+    heap_free(r->turns);
     heap_free(r->reference_hash);
     heap_free(r->target_cycle);
 }

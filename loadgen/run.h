@@ -43,6 +43,7 @@ struct bench_record {
     uint16_t status; // HTTP status; 0: none
     uint8_t outcome; // enum bench_outcome
     uint8_t target;  // index of the target
+    uint16_t turn;   // number of earlier requests of the same conversation
     bool streamed, has_usage;
     bool refused_early; // true for status 429, 503 or 529 without Retry-After
     bool differs;       // true if the answer differs from that of the prompt sent alone (--check)
@@ -52,7 +53,7 @@ enum { BENCH_BINS_PER_S = 10 };
 
 struct bench_run {
     struct bench_record *records; // [count] in the order of their ends
-    uint64_t count, allocated;
+    size_t count, allocated;
     struct bench_histogram *gaps[BENCH_TARGETS_MAX]; // times between events after the ramp; or NULL
     uint32_t *bins; // [bin_count] events with output in each tenth of a second, ramp included
     uint32_t bin_count;

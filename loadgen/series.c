@@ -8,10 +8,7 @@
 static struct bench_point *point_add(struct bench_series *s, const struct bench_options *o,
                                      uint32_t side)
 {
-    if (s->count == s->allocated) {
-        s->allocated = s->allocated ? s->allocated * 2 : 16;
-        s->points = heap_grow(s->points, s->allocated * sizeof *s->points);
-    }
+    s->points = bench_extend(s->points, s->count, &s->allocated, sizeof *s->points);
     struct bench_point *point = &s->points[s->count++];
     *point = (struct bench_point){.options = *o, .side = side};
     return point;
@@ -48,6 +45,15 @@ static void metrics_store(struct bench_run *run, const struct bench_scrape *befo
     run->server_e2el_ms = server_mean(before, after, "e2e_request_latency_seconds");
 }
 
+// Returns the number of the data set's prompt that follows those of a run.
+static uint64_t prompts_end(const struct bench_point *point)
+{
+    uint64_t end = point->options.prompt_first;
+    for (size_t i = 0; i < point->run.count; i++)
+        end += point->run.records[i].turn == 0;
+    return end;
+}
+
 static enum status point_run(struct bench_series *s, const struct bench_plan *plan,
                              const struct bench_options *o, uint32_t side, struct error *err)
 {
@@ -65,6 +71,8 @@ static enum status point_run(struct bench_series *s, const struct bench_plan *pl
     metrics_store(&point->run, &before, &after);
     bench_scrape_free(&before);
     bench_scrape_free(&after);
+    uint64_t next = prompts_end(point);
+    s->prompts_next = next > s->prompts_next ? next : s->prompts_next;
     if (status == STATUS_OK && plan->end)
         plan->end(args.context, s->count - 1, point);
     return status;
@@ -100,7 +108,8 @@ static enum status repeated_run(struct bench_series *s, const struct bench_plan 
     enum status status = warmup_run(plan, plan->args.options, err);
     for (uint32_t i = 0; status == STATUS_OK && i < plan->runs; i++) {
         struct bench_options o = *plan->args.options;
-        o.seed += i;
+        o.seed += i; // other prompts: a prefix cache must not know them
+        o.prompt_first = s->prompts_next;
         status = point_run(s, plan, &o, 0, err);
     }
     return status;
@@ -121,7 +130,8 @@ static enum status sweep_run(struct bench_series *s, const struct bench_plan *pl
     enum status status = warmup_run(plan, plan->args.options, err);
     for (uint32_t i = 0; status == STATUS_OK && i < plan->value_count; i++) {
         struct bench_options o = *plan->args.options;
-        o.seed += i; // other prompts: a prefix cache must not know them
+        o.seed += i;
+        o.prompt_first = s->prompts_next;
         value_set(&o, plan->swept, plan->values[i]);
         status = point_run(s, plan, &o, 0, err);
     }
@@ -136,6 +146,7 @@ static enum status rate_try(bool *good, struct bench_series *s, const struct ben
     struct bench_figures *f = heap_alloc(sizeof *f);
     o.rate = rate;
     o.seed += s->count;
+    o.prompt_first = s->prompts_next;
     enum status status = point_run(s, plan, &o, 0, err);
     struct bench_point *point = &s->points[s->count - 1];
     bench_figures_compute(f, &point->run, &point->options, -1);
@@ -177,10 +188,13 @@ static enum status pairs_run(struct bench_series *s, const struct bench_plan *pl
     enum status status = STATUS_OK;
     for (uint32_t side = 0; status == STATUS_OK && side < 2; side++)
         status = warmup_run(plan, sides[side], err);
+    uint64_t first = s->prompts_next; // both runs of a pair have the same prompts
     for (uint32_t i = 0; status == STATUS_OK && i < 2 * plan->runs; i++) {
         uint32_t pair = i / 2, side = (i + pair) % 2;
         struct bench_options o = *sides[side];
+        first = i % 2 == 0 ? s->prompts_next : first;
         o.seed += pair;
+        o.prompt_first = first;
         status = point_run(s, plan, &o, side, err);
     }
     return status;
@@ -189,7 +203,9 @@ static enum status pairs_run(struct bench_series *s, const struct bench_plan *pl
 enum status bench_series_run(struct bench_series *out, const struct bench_plan *plan,
                              struct error *err)
 {
-    *out = (struct bench_series){.kind = plan->kind, .swept = plan->swept};
+    // the warm-up has the first prompts of the data set
+    *out = (struct bench_series){
+        .kind = plan->kind, .swept = plan->swept, .prompts_next = plan->warmup};
     switch (plan->kind) {
     case BENCH_REPEATED:
         return repeated_run(out, plan, err);
@@ -243,9 +259,20 @@ static void run_append(struct bench_run *out, const struct bench_run *run, doubl
     }
 }
 
+// Adds the server's own figures of a run; share: its share of the requests of all runs.
+static void server_append(struct bench_run *out, const struct bench_run *run, double share)
+{
+    bench_rises_add(&out->server, &run->server);
+    out->server_ttft_ms += share * run->server_ttft_ms;
+    out->server_e2el_ms += share * run->server_e2el_ms;
+}
+
 void bench_series_join(struct bench_run *out, const struct bench_series *series, uint32_t side)
 {
+    size_t all = 0;
     *out = (struct bench_run){0};
+    for (uint32_t i = 0; i < series->count; i++)
+        all += series->points[i].side == side ? series->points[i].run.count : 0;
     for (uint32_t i = 0; i < series->count; i++) {
         const struct bench_run *run = &series->points[i].run;
         if (series->points[i].side != side)
@@ -255,8 +282,7 @@ void bench_series_join(struct bench_run *out, const struct bench_series *series,
         out->unix_ms = out->unix_ms ? out->unix_ms : run->unix_ms;
         if (run->in_flight_max > out->in_flight_max)
             out->in_flight_max = run->in_flight_max;
-        out->server_ttft_ms = run->server_ttft_ms;
-        out->server_e2el_ms = run->server_e2el_ms;
+        server_append(out, run, (double)run->count / (double)(all > 0 ? all : 1));
         if (out->lost_why[0] == '\0')
             memcpy(out->lost_why, run->lost_why, sizeof out->lost_why);
         if (run->client.limited || out->count == 0 || !out->client.limited)

@@ -20,9 +20,11 @@ struct bench_series {
     enum bench_series_kind kind;
     enum bench_swept swept;
     struct bench_point *points; // [count] in the order in which they ran
-    uint32_t count, allocated;
-    double best_rate; // BENCH_SEARCH: highest rate that kept the limits; 0: none was found
-    bool limited;     // BENCH_SEARCH: true if the client was the limit, so there is no result
+    uint32_t count;
+    size_t allocated;
+    uint64_t prompts_next; // number of prompts of the data set that have been sent
+    double best_rate;      // BENCH_SEARCH: highest rate that kept the limits; 0: none was found
+    bool limited;          // BENCH_SEARCH: true if the client was the limit, so there is no result
 };
 
 struct bench_plan {

@@ -146,6 +146,7 @@ void bench_slot_destroy(struct bench_slot *s)
 {
     curl_easy_cleanup(s->easy);
     json_buffer_free(&s->body);
+    bench_conversation_end(&s->conversation);
     bench_reply_free(&s->reply);
     heap_free(s);
 }
@@ -157,6 +158,7 @@ void bench_slot_aim(struct bench_slot *s, const struct bench_options *o,
     s->leaves = s->has_left = s->oversized = s->retry_after = false;
     s->record = (struct bench_record){.target = (uint8_t)target};
     s->reply.api = o->targets[target].api;
+    s->reply.keeps = o->multi_turn;
     s->reply.streamed = s->record.streamed = bench_body_streams(o, s->reply.api);
     bench_reply_start(&s->reply);
     curl_easy_setopt(s->easy, CURLOPT_URL, routes->url[target]);

@@ -3,6 +3,7 @@
 // Private to the load generator.
 #pragma once
 
+#include "loadgen/conversation.h"
 #include "loadgen/poll.h"
 #include "loadgen/reply.h"
 #include "loadgen/run.h"
@@ -15,14 +16,16 @@ struct bench_slot {
     struct json_buffer body;
     struct bench_reply reply;
     struct bench_record record; // times are those of clock_s until the request has ended
-    size_t head_bytes;          // number of bytes of the headers of the reply up to now
-    uint32_t place;             // index of the slot
-    uint32_t prompt;            // number of the prompt if there are options.prompts of them, else 0
-    uint32_t leave_after;       // number of events after which a slot that leaves closes its stream
-    bool leaves;                // true if the client is to close this stream early
-    bool has_left;              // true if it has closed the stream
-    bool oversized;             // true if headers, an event or the body exceed their limit
-    bool retry_after;           // true if the reply has a Retry-After of at least one second
+    struct bench_conversation conversation; // multi-turn: the messages of the request
+    uint32_t max_tokens;                    // longest answer of each turn
+    size_t head_bytes;                      // number of bytes of the headers of the reply up to now
+    uint32_t place;                         // index of the slot
+    uint32_t prompt;      // number of the prompt if there are options.prompts of them, else 0
+    uint32_t leave_after; // number of events after which a slot that leaves closes its stream
+    bool leaves;          // true if the client is to close this stream early
+    bool has_left;        // true if it has closed the stream
+    bool oversized;       // true if headers, an event or the body exceed their limit
+    bool retry_after;     // true if the reply has a Retry-After of at least one second
 };
 
 // Headers and addresses of the targets of a run.

@@ -12,9 +12,10 @@ static const char *const figures[] = {
     "p99_itl_ms",        "mean_e2el_ms",       "p99_e2el_ms",  "inputs_per_s", "request_goodput"};
 
 // Members that two results must share if they measured the same load.
-static const char *const loads[] = {"backend",       "loop",    "num_prompts",     "duration_limit",
-                                    "request_rate",  "arrival", "max_concurrency", "input_length",
-                                    "output_length", "stream",  "trace",           "dataset"};
+static const char *const loads[] = {
+    "backend",         "loop",         "num_prompts",   "duration_limit", "request_rate", "arrival",
+    "max_concurrency", "input_length", "output_length", "stream",         "trace",        "dataset",
+    "backends",        "multi_turn",   "prefix_length"};
 
 static const json_t *run_at(const json_t *result, uint32_t i)
 {
@@ -74,7 +75,7 @@ static void row_add(struct bench_comparison *c, const json_t *a, const json_t *b
         .more_is_better = bytes < 3 || strcmp(name + bytes - 3, "_ms") != 0,
         .a = sum_a / pairs,
         .b = sum_b / pairs,
-        .difference = bench_compare(left, right, pairs, false, 1)};
+        .difference = bench_compare(left, right, pairs, c->bootstrap, 1)};
 }
 
 // Collects what makes the comparison doubtful.
@@ -120,12 +121,17 @@ static const char *primary_default(const json_t *a)
 }
 
 enum status bench_results_compare(struct bench_comparison *out, const json_t *a, const json_t *b,
-                                  const char *primary, struct error *err)
+                                  const char *primary, bool bootstrap, struct error *err)
 {
     struct bench_difference rest[BENCH_FIGURES_MAX];
     uint32_t pairs = run_count(a) < run_count(b) ? run_count(a) : run_count(b);
     pairs = pairs < BENCH_PAIRS_MAX ? pairs : BENCH_PAIRS_MAX;
-    *out = (struct bench_comparison){.count = 0};
+    *out = (struct bench_comparison){.bootstrap = bootstrap};
+    if (bootstrap && pairs < BENCH_BOOTSTRAP_PAIRS)
+        return error_set(err, STATUS_INVALID,
+                         "--interval bootstrap needs at least %d pairs of runs, got %u: measure "
+                         "with --runs %d or more, or leave it out",
+                         BENCH_BOOTSTRAP_PAIRS, pairs, BENCH_BOOTSTRAP_PAIRS);
     primary = primary ? primary : primary_default(a);
     row_add(out, a, b, primary, pairs);
     if (out->count == 0)
@@ -177,16 +183,17 @@ void bench_comparison_print(FILE *to, const struct bench_comparison *c)
         fprintf(to, "no verdict: %s\n", c->refusal);
     else
         fprintf(to,
-                "%u pairs of runs; verdicts of figures that are not primary after Holm's "
-                "correction\n",
-                c->rows[0].difference.pairs);
+                "%u pairs of runs, intervals by %s; verdicts of figures that are not primary after "
+                "Holm's correction\n",
+                c->rows[0].difference.pairs, c->bootstrap ? "the bootstrap" : "Student's t");
 }
 
 void bench_comparison_json(struct json_buffer *out, const struct bench_comparison *c)
 {
     char verdict[64];
     json_put_member(out, "{\"primary\":", text_of(c->rows[0].name));
-    json_put_format(out, ",\"pairs\":%u", c->rows[0].difference.pairs);
+    json_put_format(out, ",\"pairs\":%u,\"interval\":\"%s\"", c->rows[0].difference.pairs,
+                    c->bootstrap ? "bootstrap" : "t");
     if (c->refusal[0] != '\0')
         json_put_member(out, ",\"refusal\":", text_of(c->refusal));
     json_put_literal(out, ",\"notes\":[");

@@ -19,17 +19,19 @@ struct bench_comparison {
         struct bench_difference difference;
     } rows[BENCH_FIGURES_MAX]; // [count]; row 0 is the primary figure
     uint32_t count;
-    char refusal[256];                // reason why there is no verdict; empty: there is one
+    bool bootstrap;    // true if the intervals are of the bootstrap, else of Student's t
+    char refusal[256]; // reason why there is no verdict; empty: there is one
     char notes[BENCH_NOTES_MAX][256]; // [note_count] facts that make the comparison doubtful
     uint32_t note_count;
 };
 
 // Compares two results of one server each. Pairs are the runs of equal index under "runs"; a result
 // without "runs" is one run. Leaves out figures that are missing or zero in a run. primary: name of
-// a figure, which `out` refers to; NULL: default of the load. INVALID if the primary figure is left
-// out.
+// a figure, which `out` refers to; NULL: default of the load. bootstrap: true for intervals of the
+// bootstrap. INVALID if the primary figure is left out, or if there are fewer than
+// BENCH_BOOTSTRAP_PAIRS pairs for the bootstrap.
 enum status bench_results_compare(struct bench_comparison *out, const json_t *a, const json_t *b,
-                                  const char *primary, struct error *err) MUST_USE;
+                                  const char *primary, bool bootstrap, struct error *err) MUST_USE;
 void bench_comparison_print(FILE *to, const struct bench_comparison *c);
 void bench_comparison_json(struct json_buffer *out, const struct bench_comparison *c);
 // Writes the verdict of a row, such as "B is better by 3.1 %".

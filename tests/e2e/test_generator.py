@@ -108,12 +108,15 @@ class Scripted(http.server.BaseHTTPRequestHandler):
     """Two pieces and the end, unless the model's name says otherwise."""
 
     seen = 0
+    bodies = []
 
     def log_message(self, *_):
         pass
 
     def do_POST(self):
-        model = json.loads(self.rfile.read(int(self.headers["content-length"])))["model"]
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        model = body["model"]
+        Scripted.bodies.append(body)
         Scripted.seen += 1
         status = 503 if model in ("busy", "rude") else 200
         text = f"answer {Scripted.seen}" if model == "varies" else "answer"
@@ -158,6 +161,44 @@ def test_generator_notices():
     server.shutdown()
     server.server_close()
     assert misbehaving("good")["outcomes"]["unconnected"] == 3, "each client gives up once"
+
+
+def test_generator_conversations():
+    """Turns follow the answer and contain it; later runs continue in the data set; the warm-up has its own prompts."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    load = (f"http://127.0.0.1:{server.server_port}", "--model", "good", "--no-progress", "--no-metrics", "--json")
+    with tempfile.TemporaryDirectory() as folder:
+        talks, single = pathlib.Path(folder) / "talks.json", pathlib.Path(folder) / "single.jsonl"
+        talks.write_text(json.dumps([{"conversations": [
+            {"from": "gpt" if k % 2 else "human", "value": f"{i} says {k}"} for k in range(6)]} for i in range(3)]))
+        single.write_text("".join(json.dumps({"prompt": f"prompt {i}"}) + "\n" for i in range(5)))
+        Scripted.bodies.clear()
+        found = json.loads(run(*load, "--dataset", talks, "--multi-turn", "--num-prompts", 3, "--concurrency", 2,
+                               "--request-log", f"{folder}/log"))
+        assert found["completed"] == 9 and found["multi_turn"], found
+        by_turn = {n: [b["messages"] for b in Scripted.bodies if len(b["messages"]) == n] for n in (1, 3, 5)}
+        assert all(len(bodies) == 3 for bodies in by_turn.values()), by_turn
+        for messages in by_turn[5]:
+            who = messages[0]["content"][0]
+            assert [m["content"] for m in messages] == [f"{who} says 0", "answer more", f"{who} says 2", "answer more",
+                                                        f"{who} says 4"], messages
+            assert [m["role"] for m in messages] == ["user", "assistant"] * 2 + ["user"]
+        log = [json.loads(line)["turn"] for line in pathlib.Path(f"{folder}/log").read_text().splitlines()]
+        assert sorted(log) == [0, 0, 0, 1, 1, 1, 2, 2, 2], log
+        for series in (("--runs", 2), ("--sweep", "concurrency:1,2")):
+            Scripted.bodies.clear()
+            run(*load, "--dataset", single, "--num-prompts", 2, "--concurrency", 1, "--warmup", 1, *series)
+            assert sorted(b["messages"][0]["content"] for b in Scripted.bodies) == [f"prompt {i}" for i in range(5)]
+        done = subprocess.run([WEFT, "bench", *load, "--dataset", single, "--num-prompts", "6"], capture_output=True,
+                              text=True, check=True)
+        assert "has 5 prompts for 6 requests: prompts repeat" in done.stderr, done.stderr
+        for wrong in (("--backend", "completions"), ("--prompts", 2), ("--check",)):
+            run(*load, "--dataset", talks, "--multi-turn", *wrong, code=2)
+        run(*load, "--multi-turn", code=2)
+        run(*load, "--prefix-len", 40, code=2)
+    server.shutdown()
+    server.server_close()
 
 
 def run(*args, code=0, **options):
@@ -217,6 +258,8 @@ def test_generator_series():
     comparison = both["comparison"]
     assert comparison["primary"] == "output_throughput" and comparison["pairs"] == 2
     assert not any("loads differ" in note for note in comparison["notes"]), comparison["notes"]
+    for name, rise in both["a"]["runs"][0]["server_metrics"].items():
+        assert both["a"]["server_metrics"][name] >= rise > 0, name
     figure = comparison["figures"][0]
     assert figure["low"] <= figure["difference"] <= figure["high"]
     with tempfile.TemporaryDirectory() as folder:
@@ -225,7 +268,15 @@ def test_generator_series():
         run(server.base, *load, "--concurrency", 1, "--output", other)
         printed = run("compare", one, other, "--report", f"{folder}/c.html")
         assert "the loads differ: max_concurrency" in printed and "no verdict" in printed, printed
-        assert "Comparison" in pathlib.Path(f"{folder}/c.html").read_text()
+        page = pathlib.Path(f"{folder}/c.html").read_text()
+        assert "Comparison" in page and page.count("</i>A</li>") == page.count("</i>B</li>") == 4, page.count("</i>A</li>")
+        run("compare", one, one, "--interval", "bootstrap", code=1)
+        result = json.loads(pathlib.Path(one).read_text())
+        for k in range(10):
+            result["runs"][k:k + 1] = [{**result["runs"][0], "output_throughput": 100.0 + k}]
+        pathlib.Path(other).write_text(json.dumps(result))
+        found = json.loads(run("compare", other, other, "--interval", "bootstrap", "--json"))["comparison"]
+        assert found["interval"] == "bootstrap" and found["pairs"] == 10 and found["figures"][0]["verdict"] == "no difference"
         assert "mean_e2el_ms" in run("compare", one, one, "--primary", "mean_e2el_ms").splitlines()[1]
         run("compare", one, __file__, code=1)
         run("compare", one, one, "--primary", "no_such_figure", code=1)
@@ -237,6 +288,7 @@ def test_generator_series():
     assert found["search"]["best_rate"] == 0  # no request is that fast
     assert all(point["request_goodput"] == 0 for point in found["points"])
     run(server.base, *load, "--find-rate", code=2)
+    run(server.base, *load, "--against", server.base, "--runs", 9, "--interval", "bootstrap", code=2)
     run(server.base, *load, "--sweep", "concurrency:1,x", code=2)
     run(server.base, *load, "--dtype", "int8", code=2)
 

@@ -165,7 +165,7 @@ static struct bench_comparison compare_result(const json_t *result, const char *
     struct bench_comparison c;
     struct error err;
     assert_int_equal(bench_results_compare(&c, json_object_get(result, "a"),
-                                           json_object_get(result, "b"), primary, &err),
+                                           json_object_get(result, "b"), primary, false, &err),
                      STATUS_OK);
     return c;
 }
@@ -198,8 +198,13 @@ static void test_verdicts(void **state)
     assert_string_equal(c.notes[0], "the loads differ: max_concurrency");
     assert_non_null(strstr(c.refusal, "one run"));
     struct error err;
-    assert_int_equal(bench_results_compare(&c, json_object_get(equal, "a"), equal, NULL, &err),
-                     STATUS_INVALID);
+    assert_int_equal(
+        bench_results_compare(&c, json_object_get(equal, "a"), equal, NULL, false, &err),
+        STATUS_INVALID);
+    assert_int_equal(bench_results_compare(&c, json_object_get(slower, "a"),
+                                           json_object_get(slower, "b"), NULL, true, &err),
+                     STATUS_INVALID); // five pairs
+    assert_non_null(strstr(err.text, "at least 10 pairs of runs, got 5"));
     json_decref(slower);
     json_decref(equal);
     json_decref(limited);

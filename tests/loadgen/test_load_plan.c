@@ -3,6 +3,7 @@
 // refused with their line, and bodies are JSON of their API.
 #include "loadgen/arrivals.h"
 #include "loadgen/content.h"
+#include "loadgen/conversation.h"
 #include "loadgen/metrics.h"
 
 #include <math.h>
@@ -122,6 +123,24 @@ static const char *file_of(const char *text)
     return path;
 }
 
+// Sends the turns "one" and "three": the second contains the server's answer, not the recorded one.
+static void conversation_check(const struct bench_item *item)
+{
+    struct bench_conversation c = {0};
+    assert_false(bench_conversation_next(&c, text_of("nothing was said")));
+    bench_conversation_begin(&c, item);
+    assert_int_equal(json_array_size(c.messages), 1);
+    assert_true(bench_conversation_next(&c, text_of("2\"")));
+    char *said = json_dumps(c.messages, JSON_COMPACT);
+    assert_string_equal(said, "[{\"role\":\"user\",\"content\":\"one\"},"
+                              "{\"role\":\"assistant\",\"content\":\"2\\\"\"},"
+                              "{\"role\":\"user\",\"content\":\"three\"}]");
+    free(said);
+    assert_int_equal(c.turn, 1);
+    assert_false(bench_conversation_next(&c, text_of("4")));
+    bench_conversation_end(&c);
+}
+
 static void test_dataset(void **state)
 {
     (void)state;
@@ -131,14 +150,21 @@ static void test_dataset(void **state)
         file_of("[{\"id\":\"x\",\"conversations\":[{\"from\":\"human\",\"value\":\"one\"},"
                 "{\"from\":\"gpt\",\"value\":\"two\"},{\"from\":\"human\",\"value\":\"three\"}]},"
                 "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"no question\"}]},{\"x\":1}]");
-    assert_int_equal(bench_dataset_open(&set, path, 1, &err), STATUS_OK);
+    struct bench_options o = {.dataset_path = path, .seed = 1};
+    assert_int_equal(bench_dataset_open(&set, &o, &err), STATUS_OK);
     assert_int_equal(set.count, 1);
     assert_int_equal(json_array_size(set.items[0].messages), 1);
+    bench_dataset_close(&set);
+    o.multi_turn = true;
+    assert_int_equal(bench_dataset_open(&set, &o, &err), STATUS_OK);
+    assert_int_equal(set.count, 1);
+    conversation_check(&set.items[0]);
     bench_dataset_close(&set);
     unlink(path);
     path = file_of("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":7}\n\n"
                    "{\"prompt\":\"b\\\"\"}\r\n");
-    assert_int_equal(bench_dataset_open(&set, path, 1, &err), STATUS_OK);
+    o.dataset_path = path;
+    assert_int_equal(bench_dataset_open(&set, &o, &err), STATUS_OK);
     assert_int_equal(set.count, 2);
     const struct bench_item *text = set.items[0].text ? &set.items[0] : &set.items[1];
     const struct bench_item *messages = set.items[0].text ? &set.items[1] : &set.items[0];
@@ -150,7 +176,8 @@ static void test_dataset(void **state)
                                         "[{\"conversations\":7}]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         path = file_of(wrong[i]);
-        assert_int_not_equal(bench_dataset_open(&set, path, 1, &err), STATUS_OK);
+        o.dataset_path = path;
+        assert_int_not_equal(bench_dataset_open(&set, &o, &err), STATUS_OK);
         assert_non_null(strstr(err.text, i == 0 ? "line 2" : path));
         bench_dataset_close(&set);
         unlink(path);
@@ -212,6 +239,18 @@ static void test_metrics(void **state)
                         "\"t_seconds_count{m=\\\"1\\\"}\":1,\"t_seconds_count{m=\\\"2\\\"}\":1,"
                         "\"t_seconds_sum{m=\\\"1\\\"}\":3,\"t_seconds_sum{m=\\\"2\\\"}\":1}",
                         out.bytes);
+    struct json_buffer sum = {0}, more = {0};
+    json_put_literal(&more, "{\"new_total\":1,\"other_total\":2}");
+    bench_rises_add(&sum, &out);
+    bench_rises_add(&sum, &more);
+    json_t *rises = NULL;
+    assert_int_equal(json_parse(&rises, json_buffer_text(&sum), NULL), STATUS_OK);
+    assert_int_equal(json_object_size(rises), 7);
+    assert_true(json_number_value(json_object_get(rises, "new_total")) == 8 &&
+                json_number_value(json_object_get(rises, "other_total")) == 2);
+    json_decref(rises);
+    json_buffer_free(&sum);
+    json_buffer_free(&more);
     assert_true(fabs(bench_scrape_mean(&before, &after, "t_seconds") - 2) < 1e-12);
     assert_true(isnan(bench_scrape_mean(&before, &after, "none")));
     json_buffer_free(&out);

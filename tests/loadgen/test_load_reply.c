@@ -99,6 +99,47 @@ static struct bench_reply reply_of(enum bench_api api, bool streamed, const char
     return r;
 }
 
+// Events that differ in their text only are counted without being parsed; others are not mistaken
+// for them.
+static void test_forms(void **state)
+{
+    (void)state;
+#define EVENT(text, more) "data: {\"choices\":[{\"delta\":{\"content\":" text "}}]" more "}\n\n"
+    static const struct {
+        const char *stream;
+        uint64_t events, output;
+        bool malformed, failed;
+    } cases[] = {
+        {EVENT("\"a\"", "") EVENT("\"bc\"", "") EVENT("\"\\u00e9\"", "") EVENT("\"\xc3\xa9\"", ""),
+         4, 0, false, false},
+        {EVENT("\"a\"", "") EVENT("\"\"", "") EVENT("null", "") EVENT("\"b\"", ""), 2, 0, false,
+         false},
+        {EVENT("\"a\"", "") EVENT("\"b\",\"x\":\"c\"", ""), 2, 0, false, false},
+        {EVENT("\"a\"", "") EVENT("\"\xc3\"", ""), 1, 0, true, false},
+        {EVENT("\"a\"", "") EVENT("\"b", ""), 1, 0, true, false},
+        {EVENT("\"a\"", "") EVENT("\"b\\\"", ""), 1, 0, true, false},
+        {EVENT("\"a\"", "") EVENT("\"b\"", ",\"error\":{}"), 2, 0, false, true},
+        {EVENT("\"a\"", ",\"usage\":{\"completion_tokens\":1}")
+             EVENT("\"b\"", ",\"usage\":{\"completion_tokens\":2}"),
+         2, 2, false, false},
+    };
+#undef EVENT
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bench_reply r = reply_of(BENCH_CHAT, true, cases[i].stream);
+        assert_int_equal(r.events, cases[i].events);
+        assert_int_equal(r.output_tokens, cases[i].output);
+        assert_true(r.malformed == cases[i].malformed && r.failed == cases[i].failed);
+    }
+    // the hash is that of the text, however it is written
+    struct bench_reply plain = reply_of(
+        BENCH_COMPLETIONS, true,
+        "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"choices\":[{\"text\":\"b\"}]}\n\n");
+    struct bench_reply spaced = reply_of(
+        BENCH_COMPLETIONS, true,
+        "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"choices\": [{\"text\": \"b\"}]}\n\n");
+    assert_true(plain.hash == spaced.hash && plain.events == 2);
+}
+
 static void test_streams(void **state)
 {
     (void)state;
@@ -233,8 +274,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sse),     cmocka_unit_test(test_sse_limit),
-        cmocka_unit_test(test_streams), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_streams), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_faults),  cmocka_unit_test(test_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

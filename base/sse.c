@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parser of server-sent events; see sse.h. Pure but for the buffers of the struct.
-#include "loadgen/sse.h"
+#include "base/sse.h"
 
 void sse_reset(struct sse *s)
 {
