@@ -110,17 +110,16 @@ static bool is_gguf(const char *folder, const char *name)
     return text_ends(text_of(name), ".gguf");
 }
 
-// Returns true for weight files that can run code when they are read, or that belong to other
-// libraries.
+// Returns true for weight files of other libraries, or of other forms of a model.
 static bool is_other_weight(const char *folder, const char *name)
 {
-    static const char *const tails[] = {"pytorch_model.bin", ".bin.index.json",    ".pth", ".pt",
-                                        "tf_model.h5",       "flax_model.msgpack", ".onnx"};
+    static const char *const tails[] = {".pth", ".pt", "tf_model.h5", "flax_model.msgpack",
+                                        ".onnx"};
     (void)folder;
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++)
         if (text_ends(text_of(name), tails[i]))
             return true;
-    return text_begins(text_of(name), "pytorch_model-");
+    return false;
 }
 
 enum status folder_lacks(const char *path, const char *lacks, struct error *err)
@@ -133,8 +132,8 @@ enum status folder_lacks(const char *path, const char *lacks, struct error *err)
     first_entry(found, path, is_other_weight);
     if (found[0] != '\0')
         return error_set(err, STATUS_NOT_FOUND,
-                         "%s %s: %s is not read, only safetensors are; convert it once, for "
-                         "example with transformers: "
+                         "%s %s: %s is not read, only safetensors and pytorch_model.bin are; "
+                         "convert it once, for example with transformers: "
                          "AutoModel...from_pretrained(IN).save_pretrained(OUT)",
                          path, lacks, found);
     first_entry(found, path, is_gguf);

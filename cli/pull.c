@@ -203,7 +203,7 @@ static void snapshot_print(struct cache_list *list, const struct hub_name *repo,
     uint64_t bytes = 0;
     for (size_t i = 0; i < files.count; i++)
         bytes += files.files[i].bytes;
-    row_print(list, repo->repo, revision, "safetensors", bytes,
+    row_print(list, repo->repo, revision, hub_format(&files), bytes,
               hub_snapshot_find(folder, commit, repo, true, list->arena));
 }
 

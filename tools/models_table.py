@@ -24,8 +24,10 @@ HEAD = """# Models
 `runtime/source/config_keys.c`. `weft inspect MODEL` prints for one model, also for a folder with
 `config.json` alone, what it is, whether it is served and how much memory it takes.
 
-- **Formats.** Folders with safetensors in float32, bfloat16 or float16, which run as such, as int8
-  or (on a CPU) as int4; GGUF files, whose family the tables below name, with the tensor types F32,
+- **Formats.** Folders with safetensors or, if there are none, `pytorch_model.bin` (one file, or the
+  files of its index, as torch.save has written them since torch 1.6; weft reads tensors from them
+  and runs nothing) in float32, bfloat16 or float16, which run as such, as int8 or (on a CPU) as
+  int4; GGUF files, whose family the tables below name, with the tensor types F32,
   F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4.
   GGUF files of Mistral's older models are of the family `llama`.
 - **Quantized folders.** A CPU holds integers of 4 bits in groups of 32, 64 or 128 as they are and

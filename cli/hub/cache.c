@@ -264,7 +264,7 @@ static bool tree_fits(const struct hub_listing *have, const struct hub_listing *
     {
         int64_t size;
         const struct hub_file *file = hub_listing_find(have, key);
-        bool description = hub_is_description(key);
+        bool description = hub_is_description(have, key);
         if (!file)
             fits = fits && !description;
         else if (file->etag && (description || hub_listing_find(chosen, key)) &&
@@ -298,7 +298,7 @@ static bool sizes_fit(const struct hub_listing *have, const struct hub_listing *
     for (size_t i = 0; i < have->count && fit; i++) {
         const struct hub_file *file = &have->files[i];
         int64_t noted;
-        bool is_read = hub_is_description(file->path) || hub_listing_find(chosen, file->path);
+        bool is_read = hub_is_description(have, file->path) || hub_listing_find(chosen, file->path);
         if (is_read && file->etag && json_integer_exact(json_object_get(sizes, file->etag), &noted))
             fit = noted == (int64_t)file->bytes;
     }
@@ -313,11 +313,13 @@ static bool folder_complete(struct hub_listing *chosen, const char *snapshot,
     json_t *index = NULL;
     const char *inside = weights_subfolder(snapshot, arena);
     const char *config = arena_format(arena, "%sconfig.json", inside).at;
-    const char *path =
-        arena_format(arena, "%s/%smodel.safetensors.index.json", snapshot, inside).at;
-    if (!hub_listing_find(have, config))
+    bool is_index;
+    const char *weights = hub_weights_find(have, inside, &is_index, arena);
+    if (!hub_listing_find(have, config) || !weights)
         return false;
-    if (json_file_parse(&index, path, HUB_JSON_BYTES_MAX, &(struct error){0}) != STATUS_OK)
+    const char *path = arena_format(arena, "%s/%s", snapshot, weights).at;
+    if (!is_index ||
+        json_file_parse(&index, path, HUB_JSON_BYTES_MAX, &(struct error){0}) != STATUS_OK)
         index = NULL;
     bool complete = hub_folder_select(chosen, have, name, inside, index, arena,
                                       &(struct error){0}) == STATUS_OK;

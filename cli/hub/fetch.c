@@ -223,12 +223,13 @@ static enum status files_fetch(struct fetch *f, const struct hub_listing *files,
     return status;
 }
 
-// Reads the index of the shards, NULL if there is none.
+// Reads the index of the weights' files, NULL if there is none.
 static json_t *index_read(const struct fetch *f, const char *weights)
 {
     json_t *index = NULL;
-    const char *path = arena_format(f->arena, "%smodel.safetensors.index.json", weights).at;
-    const struct hub_file *file = hub_listing_find(&f->listing, path);
+    bool is_index;
+    const char *path = hub_weights_find(&f->listing, weights, &is_index, f->arena);
+    const struct hub_file *file = is_index ? hub_listing_find(&f->listing, path) : NULL;
     const char *blob = file ? hub_blob_path(f->folder, file->etag, f->arena) : NULL;
     if (!blob || json_file_parse(&index, blob, HUB_JSON_BYTES_MAX, &(struct error){0}) != STATUS_OK)
         return NULL;
@@ -254,7 +255,7 @@ static enum status descriptions_select(struct fetch *f, struct error *err)
                    : err->status;
     for (size_t i = 0; i < f->listing.count; i++) {
         const struct hub_file *file = &f->listing.files[i];
-        if (!hub_is_description(file->path))
+        if (!hub_is_description(&f->listing, file->path))
             continue;
         if (file->bytes > DESCRIPTION_BYTES)
             return error_set(

@@ -50,7 +50,23 @@ static size_t module_prefix(const char *path)
     return digits > 0 && path[digits] == '_' && slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-bool hub_is_description(const char *path)
+// Returns true for model.safetensors and its index, also of a module.
+static bool is_safetensors(const char *path)
+{
+    path += module_prefix(path);
+    return strcmp(path, "model.safetensors") == 0 ||
+           strcmp(path, "model.safetensors.index.json") == 0;
+}
+
+static bool has_safetensors(const struct hub_listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        if (is_safetensors(listing->files[i].path))
+            return true;
+    return false;
+}
+
+bool hub_is_description(const struct hub_listing *listing, const char *path)
 {
     static const char *const names[] = {
         "config.json",
@@ -77,7 +93,7 @@ bool hub_is_description(const char *path)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(path, names[i]) == 0)
             return true;
-    return false;
+    return strcmp(path, "pytorch_model.bin.index.json") == 0 && !has_safetensors(listing);
 }
 
 static bool has_gguf(const struct hub_listing *listing)
@@ -90,16 +106,15 @@ static bool has_gguf(const struct hub_listing *listing)
 
 bool hub_is_folder(const struct hub_listing *listing, const struct hub_name *name)
 {
-    if (name->quant[0] != '\0')
-        return false;
-    for (size_t i = 0; i < listing->count; i++) {
-        const char *path = listing->files[i].path;
-        const char *base = path + module_prefix(path);
-        if (strcmp(base, "model.safetensors") == 0 ||
-            strcmp(base, "model.safetensors.index.json") == 0)
-            return true;
-    }
-    return !has_gguf(listing);
+    return name->quant[0] == '\0' && (has_safetensors(listing) || !has_gguf(listing));
+}
+
+const char *hub_format(const struct hub_listing *listing)
+{
+    for (size_t i = 0; i < listing->count && !has_safetensors(listing); i++)
+        if (strncmp(base_name(listing->files[i].path), "pytorch_model", 13) == 0)
+            return "pytorch";
+    return "safetensors";
 }
 
 static bool add_if_there(struct hub_listing *out, const struct hub_listing *listing,
@@ -116,7 +131,7 @@ static bool add_if_there(struct hub_listing *out, const struct hub_listing *list
 static enum status weights_missing(const struct hub_listing *listing, const struct hub_name *name,
                                    struct error *err)
 {
-    static const char *const others[] = {".bin", ".pth", ".pt", ".onnx", ".h5", ".msgpack"};
+    static const char *const others[] = {".pth", ".pt", ".onnx", ".h5", ".msgpack", ".bin"};
     for (size_t i = 0; i < listing->count; i++)
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
             if (ends_with(listing->files[i].path, others[k]))
@@ -125,14 +140,38 @@ static enum status weights_missing(const struct hub_listing *listing, const stru
                                  "not read: choose a repository with safetensors or GGUF files",
                                  name->repo, listing->files[i].path);
     return error_set(err, STATUS_UNSUPPORTED,
-                     "%s has no model.safetensors and no GGUF file: it is not a model that weft "
-                     "reads",
+                     "%s has no model.safetensors, no pytorch_model.bin and no GGUF file: it is "
+                     "not a model that weft reads",
                      name->repo);
 }
 
+// The forms of weights in a folder, the best one first: a file with all tensors, or an index.
+static const struct {
+    const char *single, *index;
+} forms[] = {
+    {"model.safetensors", "model.safetensors.index.json"},
+    {"pytorch_model.bin", "pytorch_model.bin.index.json"},
+};
+
+const char *hub_weights_find(const struct hub_listing *listing, const char *folder, bool *is_index,
+                             struct arena *arena)
+{
+    *is_index = false;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const char *single = arena_format(arena, "%s%s", folder, forms[i].single).at;
+        const char *index = arena_format(arena, "%s%s", folder, forms[i].index).at;
+        if (hub_listing_find(listing, single))
+            return single;
+        *is_index = hub_listing_find(listing, index) != NULL;
+        if (*is_index)
+            return index;
+    }
+    return NULL;
+}
+
 static enum status shards_add(struct hub_listing *out, const struct hub_listing *listing,
-                              const struct hub_name *name, const char *folder, const json_t *index,
-                              struct arena *arena, struct error *err)
+                              const struct hub_name *name, const char *folder, const char *path,
+                              const json_t *index, struct arena *arena, struct error *err)
 {
     const char *key;
     json_t *value;
@@ -142,9 +181,8 @@ static enum status shards_add(struct hub_listing *out, const struct hub_listing 
         const char *shard = json_string_value(value);
         if (!shard || !add_if_there(out, listing, folder, shard, arena))
             return error_set(err, STATUS_NOT_FOUND,
-                             "%s: %smodel.safetensors.index.json names %.200s, which the "
-                             "repository lacks",
-                             name->repo, folder, shard ? shard : "no file");
+                             "%s: %s names %.200s, which the repository lacks", name->repo, path,
+                             shard ? shard : "no file");
     }
     return json_object_size(map) > 0 ? STATUS_OK : weights_missing(listing, name, err);
 }
@@ -154,9 +192,14 @@ enum status hub_folder_select(struct hub_listing *out, const struct hub_listing 
                               struct arena *arena, struct error *err)
 {
     enum status status = STATUS_OK;
-    if (!add_if_there(out, listing, folder, "model.safetensors", arena))
-        status = index ? shards_add(out, listing, name, folder, index, arena, err)
-                       : weights_missing(listing, name, err);
+    bool is_index;
+    const char *weights = hub_weights_find(listing, folder, &is_index, arena);
+    if (!weights || (is_index && !index))
+        status = weights_missing(listing, name, err);
+    else if (is_index)
+        status = shards_add(out, listing, name, folder, weights, index, arena, err);
+    else
+        add_if_there(out, listing, "", weights, arena);
     bool tokenizer = add_if_there(out, listing, "", "tokenizer.json", arena);
     if (!tokenizer)
         tokenizer = add_if_there(out, listing, "", "vocab.txt", arena);

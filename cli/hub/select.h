@@ -23,17 +23,28 @@ struct hub_listing {
 void hub_listing_add(struct hub_listing *listing, struct hub_file file, struct arena *arena);
 const struct hub_file *hub_listing_find(const struct hub_listing *listing, const char *path);
 
-// Returns true if the model is to be read as a folder of safetensors, not as a GGUF file: no quant
-// is named, and there are safetensors files or no GGUF file.
+// Returns true if the model is to be read as a folder, not as a GGUF file: no quant is named, and
+// there are safetensors files or no GGUF file.
 bool hub_is_folder(const struct hub_listing *listing, const struct hub_name *name);
 
-// Returns true for the JSON files and templates of a model folder, which are small.
-bool hub_is_description(const char *path);
+// Returns the name of a folder's format for the user.
+const char *hub_format(const struct hub_listing *listing);
+
+// Returns true for the JSON files and templates of a model folder, which are small. listing: the
+// files of the repository or of its snapshot: an index of files of torch.save counts only if there
+// are no safetensors.
+bool hub_is_description(const struct hub_listing *listing, const char *path);
+
+// Returns the path of the weights in `folder` ("" or a subfolder with a slash after it), or NULL:
+// model.safetensors or its index, else pytorch_model.bin or its index. *is_index: the path is that
+// of an index, which names the files.
+const char *hub_weights_find(const struct hub_listing *listing, const char *folder, bool *is_index,
+                             struct arena *arena);
 
 // Appends the tokenizer's files and the weights of a model folder to *out. folder: "" or the
-// subfolder with the weights, with a slash after it. index: model.safetensors.index.json as json_t,
-// or NULL. UNSUPPORTED if the repository has no weights or no tokenizer that weft reads, NOT_FOUND
-// if it lacks a file that the index names.
+// subfolder with the weights, with a slash after it. index: the index that hub_weights_find returns
+// as json_t, or NULL. UNSUPPORTED if the repository has no weights or no tokenizer that weft reads,
+// NOT_FOUND if it lacks a file that the index names.
 enum status hub_folder_select(struct hub_listing *out, const struct hub_listing *listing,
                               const struct hub_name *name, const char *folder, const void *index,
                               struct arena *arena, struct error *err) MUST_USE;

@@ -121,22 +121,10 @@ static enum status overlap_check(struct tensor *tensors, uint32_t count, const c
     return STATUS_OK;
 }
 
-// Returns true for the text that Git checks out in place of a large file that was not fetched.
-static bool is_lfs_pointer(struct text file)
-{
-    static const char head[] = "version https://git-lfs";
-    return file.bytes >= sizeof head - 1 && memcmp(file.at, head, sizeof head - 1) == 0;
-}
-
 // Reads and checks the length of the JSON header.
 static enum status header_bytes(uint64_t *out, struct text file, const char *name,
                                 struct error *err)
 {
-    if (is_lfs_pointer(file))
-        return error_set(err, STATUS_INVALID,
-                         "%s is a Git LFS pointer, not the weights: run 'git lfs pull' in its "
-                         "folder",
-                         name);
     if (file.bytes < 8)
         return error_set(err, STATUS_INVALID, "%s: %zu bytes are too few for a safetensors file",
                          name, file.bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the files of a checkpoint, safetensors or GGUF, and finds tensors by name; see tensors.h. A
-// set owns its mappings, descriptors and an arena with names and tensor records. Loading thread
-// only.
+// Opens the files of a checkpoint (safetensors, torch.save or GGUF) and finds tensors by name; see
+// tensors.h. A set owns its mappings, descriptors and an arena with names and tensor records.
+// Loading thread only.
 #include "runtime/model/tensors.h"
 
 #include "base/folder.h"
@@ -10,6 +10,7 @@
 #include "runtime/model/packed_find.h"
 #include "runtime/model/quantised.h"
 #include "runtime/model/safetensors.h"
+#include "runtime/model/torch.h"
 #include "runtime/source/gguf_file.h"
 #include "runtime/source/mapping.h"
 #include "runtime/source/source.h"
@@ -23,8 +24,19 @@ struct shard {
     struct mapping file;
 };
 
+// The formats of a folder, the best one first.
+static const struct format {
+    const char *single, *index; // one file with all tensors; the list of several files
+    enum status (*parse)(struct tensor **out, uint32_t *count, struct arena *arena,
+                         struct text file, const char *name, struct error *err);
+} formats[] = {
+    {"model.safetensors", "model.safetensors.index.json", safetensors_parse},
+    {"pytorch_model.bin", "pytorch_model.bin.index.json", torch_parse},
+};
+
 struct tensors {
     struct arena *arena;
+    const struct format *format; // of a folder's files
     struct shard *shards;
     uint32_t shard_count;
     struct tensor *tensors; // [count], sorted by name
@@ -52,6 +64,12 @@ static enum status tensors_append(struct tensors *set, const char *folder,
     return STATUS_OK;
 }
 
+// Returns true for the text that Git checks out in place of a large file that was not fetched.
+static bool is_lfs_pointer(struct text file)
+{
+    return text_begins(file, "version https://git-lfs");
+}
+
 // Opens one more file, FOLDER/NAME, and appends its tensors.
 static enum status shard_add(struct tensors *set, const char *folder, const char *name,
                              struct error *err)
@@ -66,7 +84,12 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     struct tensor *list = NULL;
     uint32_t count = 0;
     struct text bytes = text_span(shard->file.at, shard->file.bytes);
-    status = safetensors_parse(&list, &count, set->arena, bytes, shard->name, err);
+    if (is_lfs_pointer(bytes))
+        return error_set(err, STATUS_INVALID,
+                         "%s is a Git LFS pointer, not the weights: run 'git lfs pull' in its "
+                         "folder",
+                         shard->name);
+    status = set->format->parse(&list, &count, set->arena, bytes, shard->name, err);
     if (status != STATUS_OK)
         return status;
     for (uint32_t i = 0; i < count; i++)
@@ -110,9 +133,8 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
         const char *name = json_string_value(value);
         if (!name || !shard_name_valid(name))
             return error_set(err, STATUS_INVALID,
-                             "%s/model.safetensors.index.json: tensor %.200s names no file of the "
-                             "folder",
-                             folder, key);
+                             "%s/%s: tensor %.200s names no file of the folder", folder,
+                             set->format->index, key);
         if (last < set->shard_count && strcmp(set->shards[last].name, name) == 0)
             continue; // most tensors are in the same file as the one before
         last = 0;
@@ -126,9 +148,8 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
         enum status status = shard_add(set, folder, name, err);
         if (status == STATUS_NOT_FOUND)
             return error_set(err, STATUS_NOT_FOUND,
-                             "%s/model.safetensors.index.json names %s, which the folder lacks: "
-                             "download it again",
-                             folder, name);
+                             "%s/%s names %s, which the folder lacks: download it again", folder,
+                             set->format->index, name);
         if (status != STATUS_OK)
             return status;
     }
@@ -144,9 +165,8 @@ static enum status index_check(const struct tensors *set, const json_t *map, str
     {
         const struct tensor *tensor = tensors_find(set, key);
         if (!tensor || strcmp(tensor->file, json_string_value(value)) != 0)
-            return error_set(err, STATUS_INVALID,
-                             "model.safetensors.index.json: tensor %.200s is not in %s", key,
-                             json_string_value(value));
+            return error_set(err, STATUS_INVALID, "%s: tensor %.200s is not in %s",
+                             set->format->index, key, json_string_value(value));
     }
     return STATUS_OK;
 }
@@ -208,29 +228,37 @@ static bool entry_exists(const char *path)
     return lstat(path, &about) == 0;
 }
 
+// Opens the weights of a folder in the best format that is there.
+static enum status folder_open(struct tensors *set, const char *folder, struct error *err)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        set->format = &formats[i];
+        if (entry_exists(arena_format(set->arena, "%s/%s", folder, set->format->single).at)) {
+            enum status status = shard_add(set, folder, set->format->single, err);
+            return status == STATUS_OK ? names_check(set, err) : status;
+        }
+        struct text index = arena_format(set->arena, "%s/%s", folder, set->format->index);
+        if (entry_exists(index.at))
+            return index_open(set, folder, index.at, err);
+    }
+    return folder_lacks(folder,
+                        "has no model.safetensors, no pytorch_model.bin and no index of one", err);
+}
+
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err)
 {
     struct arena *arena = arena_create(0, 0);
     struct tensors *set = heap_alloc_zeroed(1, sizeof *set);
     set->arena = arena;
     set->shards = heap_alloc_zeroed(TENSOR_FILES_MAX, sizeof *set->shards);
-    struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
-    struct text single = arena_format(arena, "%s/model.safetensors", folder);
     enum status status;
     size_t end;
     if (source_is_gguf(folder, &end) && folder[end] == '\0') {
         status = gguf_add(set, folder, err);
         if (status == STATUS_OK)
             status = names_check(set, err);
-    } else if (entry_exists(single.at)) {
-        status = shard_add(set, folder, "model.safetensors", err);
-        if (status == STATUS_OK)
-            status = names_check(set, err);
-    } else if (entry_exists(index.at)) {
-        status = index_open(set, folder, index.at, err);
     } else {
-        status = folder_lacks(folder,
-                              "has no model.safetensors and no model.safetensors.index.json", err);
+        status = folder_open(set, folder, err);
     }
     if (status == STATUS_OK && !set->gguf)
         status = packed_join(set, folder, err);

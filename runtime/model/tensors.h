@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a checkpoint, mapped read-only: one or several safetensors files of a folder, or a
-// GGUF file, whose tensors get the names that such a folder uses (gguf_tensors.h). Every number of
-// a header is checked against the file before a tensor can be found, so the bytes of a found tensor
-// lie inside the mapping. tensors_close closes the files; after it no tensor may be used. Loading
-// thread only.
+// The tensors of a checkpoint, mapped read-only: one or several safetensors files or files of
+// torch.save of a folder, or a GGUF file, whose tensors get the names that such a folder uses
+// (gguf_tensors.h). Every number of a header is checked against the file before a tensor can be
+// found, so the bytes of a found tensor lie inside the mapping. tensors_close closes the files;
+// after it no tensor may be used. Loading thread only.
 #pragma once
 
 #include "kernels/dtype.h"
@@ -47,7 +47,8 @@ struct tensor {
 struct tensors;
 
 // Opens a GGUF file, or model.safetensors of a folder, or else the shards that its
-// model.safetensors.index.json names. NOT_FOUND if the folder has neither. The tensors of a
+// model.safetensors.index.json names, or else pytorch_model.bin or the shards that its
+// pytorch_model.bin.index.json names. NOT_FOUND if the folder has none of these. The tensors of a
 // quantised module of a folder become one (packed_find.h).
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err) MUST_USE;
 // Returns an error if a file was truncated while it was read. Reading a truncated page raises

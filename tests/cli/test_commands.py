@@ -279,6 +279,8 @@ class Commands(unittest.TestCase):
         (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
         shards = self.copy(EMBED, "shards")
         (shards / "model.safetensors").rename(shards / "pytorch_model-00001-of-00002.bin")
+        pth = self.copy(EMBED, "pth")
+        (pth / "model.safetensors").rename(pth / "consolidated.pth")
         quant = self.folder / "quant"
         quant.mkdir()
         (quant / "x.Q8_0.gguf").write_bytes(b"GGUF")
@@ -292,9 +294,9 @@ class Commands(unittest.TestCase):
         for given, says in (
                 (zoo, f"but folders in it are models: give one of them, such as {zoo}/b-model"),
                 (cache, f"such as {cache}/snapshots/0f1e"),
-                (pickled, "has no model.safetensors and no model.safetensors.index.json: "
-                          "pytorch_model.bin is not read, only safetensors are; convert it once"),
-                (shards, "pytorch_model-00001-of-00002.bin is not read, only safetensors are"),
+                (pickled, "pytorch_model.bin is no file of torch.save: it does not begin as a zip archive"),
+                (shards, "has no model.safetensors, no pytorch_model.bin and no index of one: give a folder"),
+                (pth, "consolidated.pth is not read, only safetensors and pytorch_model.bin are; convert it once"),
                 (quant, f"give the GGUF file itself, {quant}/x.Q8_0.gguf"),
                 (quant / "x.Q8_0.gguf", "byte 4: the version needs 4 bytes, but only 0 are"),
                 (quant / "y.gguf", "does not begin as a GGUF file: it is cut or something else"),
@@ -305,7 +307,7 @@ class Commands(unittest.TestCase):
                  "/nowhere, and HF_HUB_OFFLINE is set: unset it, or copy the model there")):
             self.fails(1, says, "inspect", given)
             self.fails(1, says, "serve", "--port", "0", "--log-level", "error", given)
-            if given not in (pickled, shards, pointer):
+            if given not in (pickled, shards, pth, pointer):
                 self.fails(1, says, "tokenize", given)
 
     def test_a_mistyped_path_is_no_hub_id(self):

@@ -190,6 +190,29 @@ def test_refusals_say_what_to_do():
         place.fails("there is no folder org/embed (No such file or directory): give the path", "embed", "org/embed")
 
 
+def test_files_of_torch_are_fetched_if_there_are_no_safetensors():
+    with Place() as place:
+        rest = {k: v for k, v in files_of(MODELS / "weft-demo-embed").items() if "safetensors" not in k}
+        index = {"weight_map": {"a": "pytorch_model-00001-of-00002.bin", "b": "pytorch_model-00002-of-00002.bin"}}
+        shards = {file: file.encode() * 1000 for file in index["weight_map"].values()}
+        one = {**rest, "pytorch_model.bin": b"x" * 20_000}
+        several = {**rest, "pytorch_model.bin.index.json": json.dumps(index).encode(), **shards}
+        for name, files in ("org/one", one), ("org/several", several):
+            repo = place.hub.add(name, {**files, "training_args.bin": b"x", "README.md": b"x"})
+            place.hub.requests.clear()
+            folder = pathlib.Path(place.works("pull", name).stdout.strip())
+            assert set(place.hub.fetched()) == set(files), place.hub.fetched()
+            assert all((folder / file).read_bytes() == repo.files[file] for file in files)
+            assert "pytorch" in place.works("list").stdout
+            count = len(place.hub.requests)
+            place.fails("pytorch_model", "embed", name, "--device", "cpu", feed="hello\n")  # the cache is complete, the files are not weights
+            assert len(place.hub.requests) == count
+        place.hub.add("org/both", {**embedder(), **several})
+        place.hub.requests.clear()
+        place.works("pull", "org/both")
+        assert not [f for f in place.hub.fetched() if "pytorch" in f], place.hub.fetched()
+
+
 def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
     with Place() as place:
         config = json.loads((MODELS / "weft-demo-chat/config.json").read_text())
@@ -198,8 +221,8 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
         place.hub.add("org/whisper", other)
         place.fails("weft: org/whisper: the architecture WhisperModel is not served", "pull", "org/whisper")
         assert not [f for f in place.hub.fetched() if f in ("model.safetensors", "tokenizer.json")]
-        place.hub.add("org/bin", {**{k: v for k, v in chat.items() if "safetensors" not in k}, "pytorch_model.bin": b"x" * 20_000})
-        place.fails("has its weights only in files such as pytorch_model.bin", "pull", "org/bin")
+        place.hub.add("org/pth", {**{k: v for k, v in chat.items() if "safetensors" not in k}, "consolidated.00.pth": b"x" * 20_000})
+        place.fails("has its weights only in files such as consolidated.00.pth", "pull", "org/pth")
         place.hub.add("org/lora", {"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"})
         place.hub.add("org/merged", {**chat, "adapter_config.json": b"{}", "adapter_model.safetensors": b"x"})
         for name in "org/lora", "org/merged":
@@ -208,7 +231,7 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
         place.fails("has no tokenizer.json", "pull", "org/spm")
         place.hub.add("org/data", {"README.md": b"x"})
         place.fails("is not a model that weft reads", "pull", "org/data")
-        for name in "whisper", "bin", "lora", "spm", "data":
+        for name in "whisper", "pth", "lora", "spm", "data":
             assert place.is_absent(f"org/{name}"), name
 
 

@@ -277,11 +277,6 @@ static void test_headers_are_read_to_their_limits(void **state)
     assert_int_equal(safetensors_parse(&list, &count, arena, text_span("1234567", 7), "x", &err),
                      STATUS_INVALID);
     assert_string_equal(err.text, "x: 7 bytes are too few for a safetensors file");
-    static const char pointer[] = "version https://git-lfs";
-    assert_int_equal(
-        safetensors_parse(&list, &count, arena, text_span(pointer, sizeof pointer - 1), "x", &err),
-        STATUS_INVALID);
-    assert_non_null(strstr(err.text, "x is a Git LFS pointer"));
     arena_destroy(arena);
 }
 
