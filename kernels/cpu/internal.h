@@ -88,6 +88,10 @@ struct cpu_kernels {
     void (*attn)(const struct attn_job *);
     void (*attn_merge)(const struct attn_job *); // merges states of parts into the output
     void (*sample)(const struct sample_row *);
+    // Rotates and rounds the group of a row x of k elements that begins at column `at` (bytes.h).
+    // *offset: -BYTE_ZERO times the sum of the bytes.
+    void (*group_bytes)(int8_t out[BYTE_GROUP], float *scale, int32_t *offset, const float *x,
+                        uint32_t at, uint32_t k);
     // Writes elements [first, first + count) of a random source (philox_normal).
     void (*normal)(float *out, uint64_t seed, uint64_t first, uint32_t count, float deviation);
 };

@@ -136,11 +136,6 @@ static void row_piece_write(const struct weight *weight, uint32_t row, uint32_t 
         to[pair_offset(i)] = f32_to_bf16(x[i]);
 }
 
-static uint8_t byte_of(float x, float inverse)
-{
-    return (uint8_t)(lrintf(x * inverse) + BYTE_ZERO);
-}
-
 // Writes a row as int8, a group of K at a time.
 static void row_write_bytes(const struct put *put, uint32_t row, size_t source_at)
 {
@@ -155,13 +150,17 @@ static void row_write_bytes(const struct put *put, uint32_t row, size_t source_a
         uint32_t padded = depth - c < BYTE_GROUP ? depth - c : BYTE_GROUP;
         source_read(x, put->device, put->source, source_at + c,
                     shape->k - c < BYTE_GROUP ? shape->k - c : BYTE_GROUP);
-        for (uint32_t b = 0; b < padded; b += BYTE_BLOCK)
-            byte_rotate(x + b);
-        float scale = byte_scale(x, padded);
-        float inverse = byte_inverse(scale);
+        int8_t group[BYTE_GROUP];
+        float scale;
+        int32_t offset;
+        put->device->kernels.group_bytes(group, &scale, &offset, x, 0, BYTE_GROUP);
         uint8_t *to = bytes + packed_index(shape, row, c);
-        for (uint32_t i = 0; i < padded; i++)
-            to[quad_offset(i)] = byte_of(x[i], inverse);
+        for (uint32_t i = 0; i < padded; i += 4) {
+            uint32_t quad;
+            memcpy(&quad, group + i, sizeof quad);
+            quad ^= 0x80808080u; // adds BYTE_ZERO to each byte
+            memcpy(to + quad_offset(i), &quad, sizeof quad);
+        }
         *scales = scale / BYTE_BLOCK;
     }
 }

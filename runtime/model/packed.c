@@ -9,7 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_COLS = 128 };
+enum {
+    TILE_COLS = 128,
+    ORDERED_GROUPS = 1024, // most groups of a row whose scales are computed once
+};
 
 #define E2M1_HALF 0, 0.5f, 1, 1.5f, 2, 3, 4, 6
 #define E2M1_MINUS -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6
@@ -207,19 +210,50 @@ static void row_values(float *out, const struct packed *p, const uint8_t *codes,
     }
 }
 
+static void codes_read(uint8_t *out, const struct packed *p, uint32_t row, uint32_t col,
+                       uint32_t cols)
+{
+    if (p->order == INT4_BY_ROW)
+        codes_by_row(out, p, row, col, cols);
+    else if (p->order == INT4_BY_COLUMN)
+        codes_by_column(out, p, row, col, cols);
+    else
+        codes_awq(out, p, row, col, cols);
+}
+
+// Computes columns of one row whose groups are in any order, from the scales and zero points of all
+// groups of the row.
+static void ordered_read(float *out, const struct packed *p, uint32_t row, uint32_t col,
+                         uint32_t cols)
+{
+    float scales[ORDERED_GROUPS], zeros[ORDERED_GROUPS];
+    for (uint32_t g = 0; g < p->groups; g++) {
+        scales[g] = scale_at(p, row, g);
+        zeros[g] = zero_at(p, row, g);
+    }
+    for (uint32_t left = 0; left < cols; left += TILE_COLS) {
+        uint32_t width = cols - left < TILE_COLS ? cols - left : TILE_COLS;
+        uint8_t codes[TILE_COLS];
+        codes_read(codes, p, row, col + left, width);
+        for (uint32_t i = 0; i < width; i++) {
+            uint32_t group = group_at(p, col + left + i);
+            float value = p->values ? p->values[codes[i]] : (float)codes[i];
+            out[left + i] = (value - zeros[group]) * scales[group];
+        }
+    }
+}
+
 void packed_read(float *out, const struct packed *p, const uint32_t *row, uint32_t rows,
                  uint32_t col, uint32_t cols)
 {
-    for (uint32_t left = 0; left < cols; left += TILE_COLS) {
+    bool ordered = p->group_of && p->groups <= ORDERED_GROUPS && p->last == 1;
+    for (uint32_t r = 0; ordered && r < rows; r++)
+        ordered_read(out + (uint64_t)r * cols, p, row[r], col, cols);
+    for (uint32_t left = 0; !ordered && left < cols; left += TILE_COLS) {
         uint32_t width = cols - left < TILE_COLS ? cols - left : TILE_COLS;
         for (uint32_t r = 0; r < rows; r++) {
             uint8_t codes[TILE_COLS];
-            if (p->order == INT4_BY_ROW)
-                codes_by_row(codes, p, row[r], col + left, width);
-            else if (p->order == INT4_BY_COLUMN)
-                codes_by_column(codes, p, row[r], col + left, width);
-            else
-                codes_awq(codes, p, row[r], col + left, width);
+            codes_read(codes, p, row[r], col + left, width);
             row_values(out + (uint64_t)r * cols + left, p, codes, row[r], col + left, width);
         }
     }

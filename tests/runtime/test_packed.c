@@ -3,7 +3,7 @@
 // weights equal (code - zero) * scale in float32 bit for bit, also in parts that begin inside a
 // block. The logits are those of transformers on these weights: in float32 within 1e-5 of the
 // largest; held as codes, int8 or bfloat16 with a relative error below 0.06. WEFT_TEST_RANKS and
-// WEFT_TEST_DEVICE as in model_rig.h; arguments name the files to read.
+// WEFT_TEST_DEVICE as in model_rig.h, WEFT_TEST_ONLY as in test_golden.c; arguments name the files.
 #include "base/arena.h"
 #include "runtime/model/dequantise.h"
 #include "runtime/model/held.h"
@@ -338,6 +338,8 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_zero_points_follow_the_declaration)};
     if (!rig_device_usable())
         return 0;
+    if (getenv("WEFT_TEST_ONLY"))
+        cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     if (count > 1) {
         models = (const char *const *)args + 1;
         model_count = (uint32_t)count - 1;
