@@ -106,7 +106,7 @@ static void ticks_put(struct json_buffer *out, const struct axis *x, const struc
         label_put(out, fabs(v) < step / 1e6 ? 0 : v);
         json_put_literal(out, "</text>");
     }
-    if (!x->log) {
+    if (!x->log || x->high < 10 * x->low) { // a narrow range has few powers of ten
         step = step_of(x->high - x->low, parts);
         for (double v = ceil(x->low / step) * step; v <= x->high; v += step)
             x_tick(out, x, y, fabs(v) < step / 1e6 ? 0 : v);
