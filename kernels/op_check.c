@@ -126,7 +126,8 @@ const char *layer_norm_check(const struct layer_norm_args *a)
 {
     if (act_wrong(a->act))
         return "layer_norm: activations are float32, bfloat16 or float16";
-    if (a->width == 0 || vector_wrong(a->weight, a->width) || vector_wrong(a->bias, a->width))
+    if (a->width == 0 || vector_wrong(a->weight, a->width) ||
+        (a->bias && vector_wrong(a->bias, a->width)))
         return "layer_norm: weight and bias must be vectors of the width";
     if (a->rows > 0 && (!a->residual || !a->out))
         return "layer_norm: residual or output are missing";
@@ -186,6 +187,8 @@ const char *qkv_post_check(const struct qkv_post_args *a)
         return "qkv_post: the rotary part must be even and within the head";
     if (a->rotary_dim > 0 && (!a->cos_sin || !a->position))
         return "qkv_post: rotation needs positions and the table of angles";
+    if (a->q_factor && !a->position)
+        return "qkv_post: factors of queries need positions";
     if (a->q_norm && vector_wrong(a->q_norm, a->shape.dim))
         return "qkv_post: the norm of queries must be a vector of the head's width";
     if (a->k_norm && vector_wrong(a->k_norm, a->shape.dim))

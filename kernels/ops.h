@@ -83,9 +83,9 @@ struct rms_norm_args {
 // x = residual + add (add may be NULL); out = (x - mean) * rsqrt(var + eps) * w + b.
 struct layer_norm_args {
     enum dtype act;
-    const void *residual, *add; // [rows][width] act
-    const struct weight *weight, *bias;
-    void *out; // [rows][width] act; may be residual itself
+    const void *residual, *add;         // [rows][width] act
+    const struct weight *weight, *bias; // [width]; bias: or NULL
+    void *out;                          // [rows][width] act; may be residual itself
     uint32_t rows, width;
     float epsilon;
 };
@@ -100,13 +100,15 @@ struct gemm_args {
     uint32_t rows, x_stride, y_stride;
 };
 
-// Heads of q and k: optional RMS norm over dim, then rotary embedding (NeoX pairs (i, i + r/2), i <
-// r/2, r = rotary_dim). Writes q in place; k and v to the KV blocks or, if not paged, k in place.
+// Heads of q and k: optional RMS norm over dim, and rotary embedding (NeoX pairs (i, i + r/2), i <
+// r/2, r = rotary_dim), the norm first or, with norm_last, last; then q times q_factor of its
+// position. Writes q in place; k and v to the KV blocks or, if not paged, k in place.
 struct qkv_post_args {
     enum dtype act, kv;
     void *qkv;                            // [T][(heads + 2 kv_heads) * dim] act
     const struct weight *q_norm, *k_norm; // [dim] or NULL
     const float *cos_sin;                 // [positions][rotary_dim / 2][2] f32
+    const float *q_factor;                // [positions] f32, or NULL
     const uint32_t *position;             // [T]
     const uint64_t *kv_write_offset;      // [T]
     void *kv_base;
@@ -114,6 +116,7 @@ struct qkv_post_args {
     struct attn_shape shape;
     uint32_t token_count, rotary_dim;
     float epsilon;
+    uint32_t norm_last; // 1: the norm follows the rotary embedding
 };
 
 // Reads keys and values from each row's KV blocks or, if shape.paged is 0, from qkv, where a device

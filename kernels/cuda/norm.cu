@@ -7,7 +7,7 @@ struct norm_run {
     void *residual;      // [rows][width] act
     const void *add;     // [rows][width] act, or NULL
     const float *weight; // [width]
-    const float *bias;   // [width] (LayerNorm)
+    const float *bias;   // [width] (LayerNorm), or NULL
     void *out;           // [rows][width] act
     uint32_t rows, width;
     float epsilon;
@@ -165,10 +165,11 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) laye
     }
     float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
     for (uint32_t at = first; at < a.width; at += step) {
-        float w[8], b[8];
+        float w[8], b[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         sum8<T>(a, row, at, v);
         load8_row(a.weight, at, a.width, a.vectors, w);
-        load8_row(a.bias, at, a.width, a.vectors, b);
+        if (a.bias)
+            load8_row(a.bias, at, a.width, a.vectors, b);
         for (int i = 0; i < 8; i++)
             v[i] = fmaf(mul_rn(v[i] - mean, scale), w[i], b[i]);
         store8_row((T *)a.out + row, at, a.width, a.vectors, v);
@@ -210,7 +211,7 @@ enum status cuda_layer_norm(struct stream *stream, const struct layer_norm_args 
     norm_run run = {(void *)args->residual,
                     args->add,
                     (const float *)args->weight->data,
-                    (const float *)args->bias->data,
+                    args->bias ? (const float *)args->bias->data : NULL,
                     args->out,
                     args->rows,
                     args->width,

@@ -257,6 +257,18 @@ static void bytes_compare(struct trial *t, const struct scene *s, const char *wa
     }
 }
 
+// Returns the angles of 64 positions.
+static float *angles_make(struct trial *t, uint32_t rotary)
+{
+    float *angle = trial_heap(t, (size_t)64 * 256 * sizeof *angle);
+    for (uint32_t p = 0; p < 64; p++)
+        for (uint32_t j = 0; j < rotary / 2; j++) {
+            angle[(p * rotary / 2 + j) * 2] = cosf((float)p / (float)(1 + j));
+            angle[(p * rotary / 2 + j) * 2 + 1] = sinf((float)p / (float)(1 + j));
+        }
+    return angle;
+}
+
 static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i)
 {
     trial_begin(t, 30000 + i);
@@ -270,12 +282,9 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     struct trial_weight q_norm = trial_weight_make(t, &vector, 0.2f, 1);
     struct trial_weight k_norm = trial_weight_make(t, &vector, 0.2f, 1);
     uint32_t rotary = i % 5 == 4 ? 0 : i % 2 ? shape.dim : shape.dim / 2;
-    float *angle = trial_heap(t, (size_t)64 * 256 * sizeof *angle);
+    float *angle = angles_make(t, rotary), factor[64];
     for (uint32_t p = 0; p < 64; p++)
-        for (uint32_t j = 0; j < rotary / 2; j++) {
-            angle[(p * rotary / 2 + j) * 2] = cosf((float)p / (float)(1 + j));
-            angle[(p * rotary / 2 + j) * 2 + 1] = sinf((float)p / (float)(1 + j));
-        }
+        factor[p] = 1 + 0.1f * (float)(p / 8);
     uint32_t *position = trial_heap(t, s.tokens * sizeof *position);
     uint64_t *place = trial_heap(t, s.tokens * sizeof *place);
     for (uint32_t j = 0; j < s.tokens; j++) {
@@ -295,6 +304,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .q_norm = norm ? &q_norm.reference : NULL,
         .k_norm = norm ? &k_norm.reference : NULL,
         .cos_sin = angle,
+        .q_factor = i % 4 == 1 ? factor : NULL,
         .position = position,
         .kv_write_offset = place,
         .kv_base = s.cache,
@@ -305,6 +315,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .token_count = s.tokens,
         .rotary_dim = rotary,
         .epsilon = i % 2 ? 0.5f : 1e-6f,
+        .norm_last = i / 6 % 2,
     };
     reference_qkv_post(&args);
     args.act = act;
@@ -312,6 +323,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     args.q_norm = norm ? &q_norm.device : NULL;
     args.k_norm = norm ? &k_norm.device : NULL;
     args.cos_sin = trial_put(t, angle, (size_t)64 * 256 * sizeof *angle);
+    args.q_factor = args.q_factor ? trial_put(t, factor, sizeof factor) : NULL;
     args.position = trial_put(t, position, s.tokens * sizeof *position);
     args.kv_write_offset = trial_put(t, place, s.tokens * sizeof *place);
     args.kv_base = cache_there;

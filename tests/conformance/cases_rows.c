@@ -270,17 +270,29 @@ void try_layer_norm(struct trial *t, enum dtype act)
         float *want = trial_heap(t, all * sizeof *want);
         if (out == residual_there)
             memcpy(want + n, residual + n, width * sizeof *want);
-        struct layer_norm_args args = {DTYPE_F32,    residual,     i % 3 ? add : NULL,
-                                       &w.reference, &b.reference, want,
-                                       rows,         width,        epsilon};
+        struct layer_norm_args args = {DTYPE_F32,
+                                       residual,
+                                       i % 3 ? add : NULL,
+                                       &w.reference,
+                                       i % 5 == 2 ? NULL : &b.reference,
+                                       want,
+                                       rows,
+                                       width,
+                                       epsilon};
         reference_layer_norm(&args);
-        args = (struct layer_norm_args){act,       residual_there, i % 3 ? add_there : NULL,
-                                        &w.device, &b.device,      out,
-                                        rows,      width,          epsilon};
+        args = (struct layer_norm_args){act,
+                                        residual_there,
+                                        i % 3 ? add_there : NULL,
+                                        &w.device,
+                                        i % 5 == 2 ? NULL : &b.device,
+                                        out,
+                                        rows,
+                                        width,
+                                        epsilon};
         trial_true(t, "layer_norm runs", t->api->ops->layer_norm(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "layer_norm", trial_fetch_floats(t, out, all, act), want, all,
                        trial_bound(act));
-        args.bias = NULL;
+        args.weight = NULL;
         REFUSED(t, layer_norm, args);
     }
 }

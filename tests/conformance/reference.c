@@ -99,7 +99,8 @@ static void norm_row(float *out, const double *x, const float *w, const float *b
     for (uint32_t i = 0; i < n; i++)
         variance += (x[i] - mean) * (x[i] - mean) / n;
     for (uint32_t i = 0; i < n; i++)
-        out[i] = (float)((x[i] - mean) / sqrt(variance + epsilon) * (double)w[i] + (double)b[i]);
+        out[i] = (float)((x[i] - mean) / sqrt(variance + epsilon) * (double)w[i] +
+                         (b ? (double)b[i] : 0));
 }
 
 enum { REFERENCE_WIDTH_MAX = 16384 };
@@ -254,16 +255,26 @@ static double kv_get(const char *at, enum dtype dtype)
     return (double)(dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits));
 }
 
-// Computes one head in double: norm over the head, then rotation of pairs (i, i + r / 2).
-static void head_rope(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position)
+static void head_norm(double *v, const struct qkv_post_args *a, const float *norm)
+{
+    double mean = 0;
+    for (uint32_t i = 0; i < a->shape.dim; i++)
+        mean += v[i] * v[i] / a->shape.dim;
+    for (uint32_t i = 0; i < a->shape.dim; i++)
+        v[i] *= (double)norm[i] / sqrt(mean + (double)a->epsilon);
+}
+
+// Computes one head in double: norm over the head and rotation of pairs (i, i + r / 2); then all
+// elements times the factor.
+static void head_rope(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position,
+                      double factor)
 {
     double v[256];
     uint32_t dim = a->shape.dim;
-    double mean = 0;
     for (uint32_t i = 0; i < dim; i++)
-        mean += (double)x[i] * (double)x[i] / dim;
-    for (uint32_t i = 0; i < dim; i++)
-        v[i] = (double)x[i] * (norm ? (double)norm[i] / sqrt(mean + (double)a->epsilon) : 1);
+        v[i] = (double)x[i];
+    if (norm && !a->norm_last)
+        head_norm(v, a, norm);
     uint32_t half = a->rotary_dim / 2;
     for (uint32_t i = 0; i < half; i++) {
         const float *angle = a->cos_sin + ((size_t)position * half + i) * 2;
@@ -272,8 +283,10 @@ static void head_rope(float *x, const struct qkv_post_args *a, const float *norm
         v[i] = one * c - two * s;
         v[i + half] = two * c + one * s;
     }
+    if (norm && a->norm_last)
+        head_norm(v, a, norm);
     for (uint32_t i = 0; i < dim; i++)
-        x[i] = (float)v[i];
+        x[i] = (float)(v[i] * factor);
 }
 
 void reference_qkv_post(const struct qkv_post_args *a)
@@ -286,9 +299,10 @@ void reference_qkv_post(const struct qkv_post_args *a)
         float *v = k + (size_t)s->kv_heads * s->dim;
         uint32_t position = a->position ? a->position[t] : 0;
         for (uint32_t h = 0; h < s->heads; h++)
-            head_rope(q + h * s->dim, a, data_of(a->q_norm), position);
+            head_rope(q + h * s->dim, a, data_of(a->q_norm), position,
+                      a->q_factor ? (double)a->q_factor[position] : 1);
         for (uint32_t h = 0; h < s->kv_heads; h++)
-            head_rope(k + h * s->dim, a, data_of(a->k_norm), position);
+            head_rope(k + h * s->dim, a, data_of(a->k_norm), position, 1);
         if (!s->paged || a->kv_write_offset[t] == UINT64_MAX)
             continue;
         for (uint32_t h = 0; h < s->kv_heads; h++) {

@@ -169,7 +169,7 @@ static void test_norms(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         TRY(rms_norm, "must be a vector of the width", a.weight = wrong[i]);
         TRY(layer_norm, "must be vectors of the width", a.weight = wrong[i]);
-        TRY(layer_norm, "must be vectors of the width", a.bias = wrong[i]);
+        TRY(layer_norm, i > 0 ? "must be vectors of the width" : NULL, a.bias = wrong[i]);
     }
     TRY(rms_norm, "must be a vector of the width", a.width = 0; a.weight = &zero);
     TRY(layer_norm, "must be vectors of the width", a.width = 0; a.weight = a.bias = &zero);
@@ -264,6 +264,8 @@ static void test_qkv_post(void **state)
     TRY(qkv_post, "even and within the head", a.rotary_dim = 15);
     TRY(qkv_post, "positions and the table of angles", a.cos_sin = NULL);
     TRY(qkv_post, "positions and the table of angles", a.position = NULL);
+    TRY(qkv_post, "factors of queries need positions", a.rotary_dim = 0; a.position = NULL;
+        a.q_factor = there);
     TRY(qkv_post, NULL, a.rotary_dim = 0; a.cos_sin = NULL; a.position = NULL);
     TRY(qkv_post, NULL, a.q_norm = &norm; a.k_norm = &norm);
     TRY(qkv_post, "the norm of queries", a.q_norm = &other);
