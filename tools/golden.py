@@ -60,7 +60,7 @@ def decoder(**more):
                   max_position_embeddings=64, rms_norm_eps=1e-6, hidden_act="silu",
                   bos_token_id=1, eos_token_id=2, rope_theta=10000.0, tie_word_embeddings=False)
     config.update(more)
-    return config
+    return {key: value for key, value in config.items() if key != "rope_theta" or value}
 
 
 def encoder(**more):
@@ -137,6 +137,13 @@ MODELS = {
     "llama-longrope-long": dict(
         **llama_scaled({"rope_type": "longrope", "original_max_position_embeddings": 32, **LONG}),
         lengths=[33, 40, 44, 47]),
+    "ministral3": dict(arch="Ministral3ForCausalLM", type="ministral3", config=decoder(
+        head_dim=24, rope_parameters={
+            "type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "beta_fast": 32.0,
+            "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4,
+            "original_max_position_embeddings": 16, "max_position_embeddings": 64}, **PAD)),
+    "ministral3-default": dict(arch="Ministral3ForCausalLM", type="ministral3", lengths=[1, 16, 47],
+                               config=decoder(head_dim=24, rope_theta=None, **PAD)),
     "mistral": dict(arch="MistralForCausalLM", type="mistral",
                     config=decoder(sliding_window=8, head_dim=32)),
     "mistral-no-window": dict(arch="MistralForCausalLM", type="mistral",
@@ -230,6 +237,13 @@ MODELS = {
         rope_scaling={"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0,
                       "high_freq_factor": 4.0, "original_max_position_embeddings": 16},
         tie_word_embeddings=True, **PAD)),
+    "hunyuan": dict(arch="HunYuanDenseV1ForCausalLM", type="hunyuan_v1_dense", config=decoder(
+        head_dim=24, use_qk_norm=True, tie_word_embeddings=True, rope_scaling={
+            "type": "dynamic", "alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0,
+            "mscale": 1.0, "mscale_all_dim": 1.0}, **PAD)),
+    "hunyuan-bias": dict(arch="HunYuanDenseV1ForCausalLM", type="hunyuan_v1_dense",
+                         lengths=[1, 16, 47],
+                         config=decoder(head_dim=16, attention_bias=True, **PAD)),
     "seed-oss": dict(arch="SeedOssForCausalLM", type="seed_oss",
                      config=decoder(head_dim=24, attention_bias=True, **PAD)),
     "seed-oss-bias": dict(arch="SeedOssForCausalLM", type="seed_oss", config=decoder(

@@ -9,8 +9,9 @@
 #define DECODER_NAMES                                                                              \
     .prefixes = {"model.", "", NULL}, .embed = {"embed_tokens.weight", SHARD_ROWS},                \
     .head = {"lm_head.weight", SHARD_ROWS}, .final_norm = "norm",                                  \
-    .o = {"layers.%u.self_attn.o_proj", SHARD_COLUMNS}, .q_norm = "layers.%u.self_attn.q_norm",    \
-    .k_norm = "layers.%u.self_attn.k_norm", .down = {"layers.%u.mlp.down_proj", SHARD_COLUMNS}
+    .o = {"layers.%u.self_attn.o_proj", SHARD_COLUMNS},                                            \
+    .down = {"layers.%u.mlp.down_proj", SHARD_COLUMNS}
+#define QK_NORM_NAMES .q_norm = "layers.%u.self_attn.q_norm", .k_norm = "layers.%u.self_attn.k_norm"
 #define QKV_NAMES                                                                                  \
     .q = {"layers.%u.self_attn.q_proj", SHARD_ROWS},                                               \
     .k = {"layers.%u.self_attn.k_proj", SHARD_ROWS},                                               \
@@ -25,10 +26,7 @@
     .norm_ffn = "layers.%u.post_attention_layernorm"
 
 static const struct arch_names decoder_names = {
-    DECODER_NAMES,
-    QKV_NAMES,
-    FFN_NAMES,
-    NORM_BEFORE_NAMES,
+    DECODER_NAMES, QKV_NAMES, QK_NORM_NAMES, FFN_NAMES, NORM_BEFORE_NAMES,
 };
 
 static const struct arch_names phi3_names = {
@@ -43,6 +41,7 @@ static const struct arch_names phi3_names = {
 static const struct arch_names gemma3_names = {
     DECODER_NAMES,
     QKV_NAMES,
+    QK_NORM_NAMES,
     FFN_NAMES,
     .anchor = "layers.0.input_layernorm.weight",
     .norm_attn = "layers.%u.input_layernorm",
@@ -62,10 +61,20 @@ static const struct arch_names glm4_names = {
     .post_ffn = "layers.%u.post_mlp_layernorm",
 };
 
+static const struct arch_names hunyuan_names = {
+    DECODER_NAMES,
+    QKV_NAMES,
+    FFN_NAMES,
+    NORM_BEFORE_NAMES,
+    .q_norm = "layers.%u.self_attn.query_layernorm",
+    .k_norm = "layers.%u.self_attn.key_layernorm",
+};
+
 // Families without norms before attention and ffn: OLMo 2 and 3, EXAONE 4.
 static const struct arch_names after_names = {
     DECODER_NAMES,
     QKV_NAMES,
+    QK_NORM_NAMES,
     FFN_NAMES,
     .anchor = "layers.0.post_attention_layernorm.weight",
     .post_attn = "layers.%u.post_attention_layernorm",
@@ -124,6 +133,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define WINDOW_KEYS "sliding_window"
 #define PATTERN_KEYS WINDOW_KEYS " sliding_window_pattern"
 #define GEMMA3_KEYS PATTERN_KEYS " query_pre_attn_scalar hidden_activation rope_local_base_freq"
+#define TEMPERATURE_KEYS WINDOW_KEYS " rope.llama_4_scaling_beta"
 #define GRANITE_KEYS "embedding_multiplier residual_multiplier attention_multiplier logits_scaling"
 
 enum {
@@ -161,6 +171,12 @@ enum {
 #define GLM4_DEFAULTS                                                                              \
     "{\"num_key_value_heads\":2,\"head_dim\":128,\"partial_rotary_factor\":0.5,"                   \
     "\"max_position_embeddings\":131072,\"attention_bias\":true}"
+#define HUNYUAN_DEFAULTS "{\"max_position_embeddings\":2048}"
+#define MINISTRAL3_DEFAULTS                                                                        \
+    "{\"num_key_value_heads\":8,\"head_dim\":128,\"max_position_embeddings\":262144,"              \
+    "\"sliding_window\":null,\"rope_scaling\":{\"type\":\"yarn\",\"rope_theta\":1000000.0,"        \
+    "\"factor\":16.0,\"original_max_position_embeddings\":16384,\"beta_fast\":32.0,"               \
+    "\"beta_slow\":1.0,\"mscale_all_dim\":1.0,\"mscale\":1.0,\"llama_4_scaling_beta\":0.1}}"
 #define OLMO2_DEFAULTS "{\"max_position_embeddings\":2048}"
 #define OLMO3_DEFAULTS                                                                             \
     "{\"max_position_embeddings\":2048,\"rope_theta\":500000.0,\"sliding_window\":4096,"           \
@@ -188,9 +204,13 @@ static const struct architecture architectures[] = {
     FAMILY("GemmaForCausalLM", GEMMA, decoder_names, 1e-6, GEMMA_DEFAULTS, "hidden_activation"),
     FAMILY("Glm4ForCausalLM", GLM4, glm4_names, 1.5625e-7, GLM4_DEFAULTS, NULL),
     FAMILY("GraniteForCausalLM", ARCH_MULTIPLIERS, decoder_names, 1e-6, NULL, GRANITE_KEYS),
+    FAMILY("HunYuanDenseV1ForCausalLM", ARCH_QK_NORM_LAST | ARCH_ROPE_ALPHA, hunyuan_names, 1e-5,
+           HUNYUAN_DEFAULTS, "use_qk_norm rope.alpha"),
     DECODER("LlamaForCausalLM", HEAD_VOCABULARY, LLAMA, .window = 0),
     DECODER("LlamaForSequenceClassification", HEAD_SCORE, LLAMA, .window = 0),
     DECODER("LlamaModel", HEAD_NONE, LLAMA, .window = 0),
+    FAMILY("Ministral3ForCausalLM", ARCH_WINDOW, decoder_names, 1e-5, MINISTRAL3_DEFAULTS,
+           TEMPERATURE_KEYS),
     DECODER("MistralForCausalLM", HEAD_VOCABULARY, MISTRAL, .window = 4096, .kv_heads = 8,
             .reads = WINDOW_KEYS),
     DECODER("MistralForSequenceClassification", HEAD_SCORE, MISTRAL, .window = 4096, .kv_heads = 8,

@@ -41,6 +41,8 @@ enum arch_flag {
     ARCH_MULTIPLIERS = 1 << 19,      // factors of embeddings, residual, scores, logits (Granite)
     ARCH_OUT_BIAS = 1 << 20,         // attention_out_bias, not attention_bias, is that of o
     ARCH_USE_BIAS = 1 << 21,         // use_bias specifies the biases of all products (ERNIE 4.5)
+    ARCH_QK_NORM_LAST = 1 << 22,     // RMS norm on each head of q and k after rotary (Hunyuan)
+    ARCH_ROPE_ALPHA = 1 << 23,       // dynamic rotary scaling with alpha is static (Hunyuan)
 };
 
 // How several ranks share a tensor (share.h). For a tensor split by columns, the partial products

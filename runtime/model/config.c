@@ -342,6 +342,8 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (status != STATUS_OK)
         return status;
     json_t *all = json_copy((json_t *)json);
+    if (json_is_null(json_object_get(all, "rope_scaling")))
+        json_object_del(all, "rope_scaling"); // the reference's class takes its default
     json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;
     if (defaults)
         json_object_update_missing(all, defaults);

@@ -27,6 +27,7 @@ enum rope_kind {
     ROPE_DEFAULT,
     ROPE_LINEAR,
     ROPE_DYNAMIC,
+    ROPE_ALPHA, // Hunyuan: a base for all lengths, stretched by alpha
     ROPE_LLAMA3,
     ROPE_YARN,
     ROPE_LONG,
@@ -41,6 +42,9 @@ struct rope_config {
     double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
     bool truncate;                            // yarn: true if the ends of the ramp are rounded
     double low_freq_factor, high_freq_factor; // llama3
+    double alpha;
+    // Factor of queries: 1 + query_beta * log(1 + floor(position / original)); 0: none.
+    double query_beta;
     double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
 };
 
@@ -52,7 +56,12 @@ enum norm_place {
 };
 
 // Norms of queries and keys.
-enum qk_norm { QK_PLAIN, QK_NORM_EACH, QK_NORM_ALL }; // each head on its own; all heads together
+enum qk_norm {
+    QK_PLAIN,
+    QK_NORM_EACH, // each head on its own
+    QK_NORM_LAST, // each head on its own, after the rotary embedding
+    QK_NORM_ALL,  // all heads together
+};
 
 // A kind of layer. Layers of one kind have the same ops and sizes; heads and their columns are
 // equal in all kinds.

@@ -117,9 +117,10 @@ static enum status common_read(struct layer_kind *kind, const struct model_confi
                   : flags & ARCH_NORM_ONLY_AFTER ? NORM_AFTER
                   : flags & ARCH_NORM_AFTER      ? NORM_BEFORE | NORM_AFTER
                                                  : NORM_BEFORE;
-    kind->qk_norm = flags & ARCH_QK_NORM       ? QK_NORM_EACH
-                    : flags & ARCH_QK_NORM_ALL ? QK_NORM_ALL
-                                               : QK_PLAIN;
+    kind->qk_norm = flags & ARCH_QK_NORM        ? QK_NORM_EACH
+                    : flags & ARCH_QK_NORM_LAST ? QK_NORM_LAST
+                    : flags & ARCH_QK_NORM_ALL  ? QK_NORM_ALL
+                                                : QK_PLAIN;
     kind->paged = kind->gated = decoder;
     kind->scale = (float)(1.0 / sqrt((double)config->head_dim));
     double value = 0;

@@ -71,8 +71,8 @@ static enum status factors_check(const struct rope_config *rope, const json_t *s
 }
 
 // Reads the numbers of all kinds; those that a kind does not use keep their defaults.
-static enum status numbers_read(struct rope_config *rope, const json_t *scaling, double positions,
-                                struct error *err)
+static enum status numbers_read(struct rope_config *rope, const struct model_config *config,
+                                const json_t *scaling, struct error *err)
 {
     bool ratio = rope->kind == ROPE_YARN || rope->kind == ROPE_LONG;
     bool wanted = rope->kind != ROPE_DEFAULT && !ratio;
@@ -90,6 +90,8 @@ static enum status numbers_read(struct rope_config *rope, const json_t *scaling,
         {&rope->mscale_all_dim, {"mscale_all_dim", 0, 1e3, 0}},
         {&rope->low_freq_factor, {"low_freq_factor", 1e-3, 1e6, 1}},
         {&rope->high_freq_factor, {"high_freq_factor", 1e-3, 1e6, 4}},
+        {&rope->alpha, {"alpha", 0, 1e6, 0}},
+        {&rope->query_beta, {"llama_4_scaling_beta", 0, 1e3, 0}},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         enum status status = config_number(fields[i].out, scaling, &fields[i].wanted, err);
@@ -97,8 +99,10 @@ static enum status numbers_read(struct rope_config *rope, const json_t *scaling,
             return status;
     }
     rope->original = (uint32_t)original;
+    if (rope->kind == ROPE_DYNAMIC && rope->alpha > 0 && (config->arch->flags & ARCH_ROPE_ALPHA))
+        rope->kind = ROPE_ALPHA;
     if (ratio && rope->factor == 0)
-        rope->factor = positions / original;
+        rope->factor = config->positions / original;
     if (rope->attention_factor < 0)
         rope->attention_factor = NAN;
     if (rope->kind == ROPE_LLAMA3 && rope->high_freq_factor == rope->low_freq_factor)
@@ -186,7 +190,7 @@ static enum status rope_read(struct rope_config *rope, const struct model_config
     if (status == STATUS_OK)
         status = config_number(&factor, scaling, &part, err);
     if (status == STATUS_OK)
-        status = numbers_read(rope, scaling, config->positions, err);
+        status = numbers_read(rope, config, scaling, err);
     if (status != STATUS_OK)
         return status;
     rope->dim = (uint32_t)(config->head_dim * factor);

@@ -91,7 +91,7 @@ enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     const struct kv_strides *strides = &model->kv_strides[f->layer];
     const struct layer_kind *kind = &model->config.kinds[f->kind];
-    bool each = kind->qk_norm == QK_NORM_EACH;
+    bool last = kind->qk_norm == QK_NORM_LAST, each = last || kind->qk_norm == QK_NORM_EACH;
     struct qkv_post_args args = {
         .act = model->act,
         .kv = model->facts.kv_dtype,
@@ -99,6 +99,7 @@ enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
         .q_norm = each ? weight_at(f->weights, LAYER_Q_NORM) : NULL,
         .k_norm = each ? weight_at(f->weights, LAYER_K_NORM) : NULL,
         .cos_sin = model_rope(model, kind->rope),
+        .q_factor = model_query_factors(model, kind->rope),
         .position = model_state(model, model->layout.position),
         .kv_write_offset = model_state(model, model->layout.kv_write_offset),
         .kv_base = model->kv.base,
@@ -109,6 +110,7 @@ enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
         .token_count = f->rows,
         .rotary_dim = kind->rotates ? model->config.ropes[kind->rope].dim : 0,
         .epsilon = (float)model->config.epsilon,
+        .norm_last = last,
     };
     return op_qkv_post(model, &args);
 }

@@ -36,7 +36,8 @@ struct model_layout {
     size_t word;
     size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // sizes for one step
     size_t host_bytes;
-    size_t rope[CONFIG_ROPES_MAX], rope_bytes; // offset of each rotary table; bytes of all
+    // Offsets of each rotary table and of its factors of queries; bytes of all.
+    size_t rope[CONFIG_ROPES_MAX], query_factors[CONFIG_ROPES_MAX], rope_bytes;
 };
 
 // Byte offsets of a layer's keys and values in a KV block: [K|V][kv_head][token][dim].
@@ -138,6 +139,16 @@ static inline const float *model_rope(const struct model *model, uint32_t index)
 {
     char *tables = model->rope;
     return tables ? (const float *)(const void *)(tables + model->layout.rope[index]) : NULL;
+}
+
+// Returns the factors of queries of rotary settings, [max_model_len] f32, or NULL if they have
+// none.
+static inline const float *model_query_factors(const struct model *model, uint32_t index)
+{
+    char *tables = model->rope;
+    return tables && model->config.ropes[index].query_beta != 0
+               ? (const float *)(const void *)(tables + model->layout.query_factors[index])
+               : NULL;
 }
 
 static inline struct step *model_record(const struct model *model)

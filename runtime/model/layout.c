@@ -123,7 +123,12 @@ void model_layout_init(struct model_layout *out, const struct model_facts *facts
     activations_layout(out, facts, parts);
     state_layout(out, facts);
     host_layout(out, facts);
-    for (uint32_t i = 0; i < parts->config.rope_count; i++)
-        out->rope[i] = layout_reserve(&out->rope_bytes, facts->max_model_len,
-                                      parts->config.ropes[i].dim * sizeof(float));
+    for (uint32_t i = 0; i < parts->config.rope_count; i++) {
+        const struct rope_config *rope = &parts->config.ropes[i];
+        out->rope[i] =
+            layout_reserve(&out->rope_bytes, facts->max_model_len, rope->dim * sizeof(float));
+        if (rope->query_beta != 0)
+            out->query_factors[i] =
+                layout_reserve(&out->rope_bytes, facts->max_model_len, sizeof(float));
+    }
 }

@@ -78,6 +78,22 @@ static void pointers_set(struct model *m)
     *m->word = 0;
 }
 
+// Computes the factors of queries and copies them to the device.
+static enum status query_factors_upload(struct model *m, uint32_t index, struct error *err)
+{
+    const struct rope_config *rope = &m->config.ropes[index];
+    if (rope->query_beta == 0)
+        return STATUS_OK;
+    uint32_t count = m->facts.max_model_len;
+    float *factors = heap_alloc(count * sizeof *factors);
+    for (uint32_t i = 0; i < count; i++)
+        factors[i] = rope_query_factor(rope, i);
+    char *to = (char *)m->rope + m->layout.query_factors[index];
+    enum status status = m->api->upload(m->device, to, factors, count * sizeof *factors, err);
+    heap_free(factors);
+    return status;
+}
+
 // Computes a rotary table and copies it to the device.
 static enum status rope_upload(struct model *m, uint32_t index, struct error *err)
 {
@@ -99,7 +115,7 @@ static enum status rope_upload(struct model *m, uint32_t index, struct error *er
         status = m->api->upload(m->device, to + first * row, table, span.count * row, err);
     }
     heap_free(table);
-    return status;
+    return status == STATUS_OK ? query_factors_upload(m, index, err) : status;
 }
 
 // Records the forward pass of a decode step of `rows` rows, all of them padding. prep is not

@@ -80,10 +80,13 @@ double rope_frequencies(double *out, const struct rope_config *rope, uint32_t po
     if (rope->kind == ROPE_DYNAMIC && length > positions)
         theta *= pow(rope->factor * length / positions - (rope->factor - 1),
                      rope->dim / (rope->dim - 2.0));
+    if (rope->kind == ROPE_ALPHA)
+        theta *= pow(rope->alpha, rope->dim / (rope->dim - 2.0));
     rope_plain(out, rope->dim, theta);
     switch (rope->kind) {
     case ROPE_DEFAULT:
     case ROPE_DYNAMIC:
+    case ROPE_ALPHA:
         break;
     case ROPE_LINEAR:
         for (uint32_t i = 0; i < rope->dim / 2; i++)
@@ -101,6 +104,11 @@ double rope_frequencies(double *out, const struct rope_config *rope, uint32_t po
     }
     bool stretches = rope->kind == ROPE_YARN || rope->kind == ROPE_LONG;
     return stretches && !isnan(rope->attention_factor) ? rope->attention_factor : scale;
+}
+
+float rope_query_factor(const struct rope_config *rope, uint32_t position)
+{
+    return (float)(1 + rope->query_beta * log(1.0 + position / rope->original));
 }
 
 void rope_table(float *out, const struct rope_span *span)

@@ -13,6 +13,9 @@
 double rope_frequencies(double *out, // [dim / 2]
                         const struct rope_config *rope, uint32_t positions, uint32_t length);
 
+// Returns the factor of the queries at a position: 1 if the settings have none.
+float rope_query_factor(const struct rope_config *rope, uint32_t position);
+
 // The positions first .. first + count - 1 of a table.
 struct rope_span {
     const double *frequencies; // [pairs]

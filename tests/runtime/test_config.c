@@ -446,6 +446,24 @@ static void test_gemma3_has_the_defaults_of_its_class(void **state)
     assert_true(config.ropes[0].theta == 5e3 && config.ropes[1].kind == ROPE_DEFAULT);
 }
 
+static void test_positions_of_families(void **state)
+{
+    (void)state;
+    const struct rope_config *rope = &config.ropes[0];
+    parse("Ministral3ForCausalLM", ",\"rope_scaling\":null");
+    assert_true(rope->kind == ROPE_YARN && rope->theta == 1e6 && rope->factor == 16);
+    assert_true(rope->original == 16384 && rope->query_beta == 0.1 && kind_of(0)->window == 0);
+    parse("Ministral3ForCausalLM", ",\"rope_parameters\":{\"rope_theta\":5e4}");
+    assert_true(rope->kind == ROPE_DEFAULT && rope->theta == 5e4 && rope->query_beta == 0);
+    parse("HunYuanDenseV1ForCausalLM",
+          ",\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":100,\"factor\":1}");
+    assert_true(rope->kind == ROPE_ALPHA && rope->alpha == 100);
+    assert_int_equal(config.length_max, config.positions);
+    assert_int_equal(kind_of(0)->qk_norm, QK_NORM_LAST);
+    parse("HunYuanDenseV1ForCausalLM", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}");
+    assert_int_equal(rope->kind, ROPE_DYNAMIC);
+}
+
 static void test_layers_without_rotary(void **state)
 {
     (void)state;
@@ -489,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_kinds_follow_the_architecture),
         cmocka_unit_test(test_defaults_depend_on_the_family),
         cmocka_unit_test(test_gemma3_has_the_defaults_of_its_class),
+        cmocka_unit_test(test_positions_of_families),
         cmocka_unit_test(test_layers_without_rotary),
         cmocka_unit_test(test_factors_and_biases_of_families),
         cmocka_unit_test(test_windows_follow_their_flags),
