@@ -15,7 +15,7 @@
 enum { LAYER_END = 10000 };
 
 struct name_pair {
-    // Families, separated by spaces; NULL: all decoders.
+    // Families, separated by spaces; NULL: all decoders. The first pair that applies counts.
     const char *families;
     // Names in the file and in a folder, without ".weight" and ".bias"; %u: the layer.
     const char *file, *model;
@@ -23,10 +23,12 @@ struct name_pair {
 
 #define LAYER "model.layers.%u."
 #define NORM_BEFORE                                                                                \
-    "ernie4_5 gemma gemma3 glm4 granite llama mistral3 phi3 qwen2 qwen3 seed_oss smollm3"
-#define FFN_NORM "ernie4_5 gemma granite llama mistral3 phi3 qwen2 qwen3 smollm3"
+    "ernie4_5 gemma gemma3 glm4 granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 seed_oss "   \
+    "smollm3"
+#define FFN_NORM "ernie4_5 gemma granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 smollm3"
 #define GATE                                                                                       \
-    "ernie4_5 exaone4 gemma gemma3 granite llama mistral3 olmo2 qwen2 qwen3 seed_oss smollm3"
+    "ernie4_5 exaone4 gemma gemma3 granite hunyuan-dense llama mistral3 olmo2 qwen2 qwen3 "        \
+    "seed_oss smollm3"
 #define SPLIT_QKV GATE " glm4"
 
 static const struct name_pair names[] = {
@@ -38,6 +40,8 @@ static const struct name_pair names[] = {
     {SPLIT_QKV, "blk.%u.attn_k", LAYER "self_attn.k_proj"},
     {SPLIT_QKV, "blk.%u.attn_v", LAYER "self_attn.v_proj"},
     {"phi3", "blk.%u.attn_qkv", LAYER "self_attn.qkv_proj"},
+    {"hunyuan-dense", "blk.%u.attn_q_norm", LAYER "self_attn.query_layernorm"},
+    {"hunyuan-dense", "blk.%u.attn_k_norm", LAYER "self_attn.key_layernorm"},
     {NULL, "blk.%u.attn_q_norm", LAYER "self_attn.q_norm"},
     {NULL, "blk.%u.attn_k_norm", LAYER "self_attn.k_norm"},
     {NULL, "blk.%u.attn_output", LAYER "self_attn.o_proj"},

@@ -123,8 +123,10 @@ static void put_architecture(struct config_writer *w)
     const struct gguf_family *family = w->family;
     bool ranks = w->pooling == POOLING_RANK && (family->flags & GGUF_RANKS);
     bool embeds = !family->generator || (w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST);
-    const char *generator =
-        family->windowed && window_of(w) > 0 ? family->windowed : family->generator;
+    bool varies = family->flags & GGUF_TEMPERATURE
+                      ? config_number_get(w, "attention.temperature_scale", 0, 1e3, 0) > 0
+                      : family->variant && window_of(w) > 0;
+    const char *generator = varies ? family->variant : family->generator;
     if (w->status == STATUS_OK && w->pooling == POOLING_RANK && !ranks)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.pooling_type is 4, a reranker: of GGUF files those "
@@ -239,6 +241,7 @@ static bool key_is_read(const struct gguf_family *family, const char *rest)
         {"attention.layer_norm_rms_epsilon", 0},
         {"attention.sliding_window", 0},
         {"attention.sliding_window_pattern", GGUF_WINDOW},
+        {"attention.temperature_scale", GGUF_TEMPERATURE},
         {"attention.value_length", 0},
         {"expert_count", 0},
         {"rope.dimension_count", 0},
@@ -253,6 +256,7 @@ static bool key_is_read(const struct gguf_family *family, const char *rest)
         {"rope.scaling.yarn_attn_factor", 0},
         {"rope.scaling.yarn_beta_fast", 0},
         {"rope.scaling.yarn_beta_slow", 0},
+        {"rope.scaling.yarn_log_multiplier", GGUF_TEMPERATURE},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(rest, known[i].rest) == 0)

@@ -21,8 +21,10 @@ static const struct gguf_family families[] = {
     {"glm4", "Glm4ForCausalLM", NULL, NULL, 0, 0, NULL},
     {"granite", "GraniteForCausalLM", NULL, NULL, GGUF_PAIRED | GGUF_MULTIPLIERS | GGUF_ROPE_SWITCH,
      0, GRANITE_KEYS},
+    {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", NULL, NULL, 0, 0, NULL},
     {"llama", "LlamaForCausalLM", "LlamaModel", NULL, GGUF_PAIRED, 0, NULL},
-    {"mistral3", "MistralForCausalLM", "MistralModel", NULL, GGUF_PAIRED | GGUF_WINDOW, 0, NULL},
+    {"mistral3", "MistralForCausalLM", "MistralModel", "Ministral3ForCausalLM",
+     GGUF_PAIRED | GGUF_WINDOW | GGUF_TEMPERATURE, 0, NULL},
     {"olmo2", "Olmo2ForCausalLM", NULL, "Olmo3ForCausalLM", GGUF_WINDOW, 4, NULL},
     {"phi3", "Phi3ForCausalLM", NULL, NULL, GGUF_WINDOW, 0, NULL},
     {"qwen2", "Qwen2ForCausalLM", "Qwen2Model", NULL, 0, 0, NULL},
@@ -56,7 +58,7 @@ const char *gguf_family(const char *architecture)
 {
     for (size_t i = 0; i < FAMILIES; i++) {
         const char *const names[] = {families[i].generator, families[i].embedder,
-                                     families[i].windowed};
+                                     families[i].variant};
         for (int k = 0; k < 3; k++)
             if (names[k] && strcmp(names[k], architecture) == 0)
                 return families[i].name;

@@ -16,13 +16,16 @@ enum gguf_family_flag {
     GGUF_QUERY_SCALAR = 16, // the scale of attention follows from the number of layers
     GGUF_MULTIPLIERS = 32,  // factors of embeddings, residual, scores and logits are read
     GGUF_ROPE_SWITCH = 64,  // rope.scaling.finetuned false means no rotary embedding
+    GGUF_TEMPERATURE = 128, // attention.temperature_scale is read
 };
 
 struct gguf_family {
     const char *name;                 // value of general.architecture
     const char *generator, *embedder; // names in config.json; NULL: not served as such
-    const char *windowed; // name in config.json of a generator with a window; NULL: as without
-    uint32_t flags;       // enum gguf_family_flag
+    // Name in config.json of a generator with queries scaled by position (GGUF_TEMPERATURE), or
+    // else with a window; NULL: the same name.
+    const char *variant;
+    uint32_t flags; // enum gguf_family_flag
     // If attention.sliding_window_pattern is absent, each layer whose number, from 1 on, is a
     // multiple of `pattern` has no window; 0: all layers have one.
     uint32_t pattern;

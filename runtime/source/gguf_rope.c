@@ -90,6 +90,21 @@ static struct scaling scaling_read(struct config_writer *w)
     return out;
 }
 
+// Writes the factors of Ministral 3: of yarn, whose mscale is 1, and of queries by position.
+static void put_temperature(struct config_writer *w)
+{
+    if (!(w->family->flags & GGUF_TEMPERATURE))
+        return;
+    double all = config_number_get(w, "rope.scaling.yarn_log_multiplier", 0, 1e3, 0);
+    double beta = config_number_get(w, "attention.temperature_scale", 0, 1e3, 0);
+    if (all > 0) {
+        config_put_number(w, "mscale", 1);
+        config_put_number(w, "mscale_all_dim", all);
+    }
+    if (beta > 0)
+        config_put_number(w, "llama_4_scaling_beta", beta);
+}
+
 static void put_scaling(struct config_writer *w, const struct scaling *scaling)
 {
     double factor = scaling->factor;
@@ -108,6 +123,7 @@ static void put_scaling(struct config_writer *w, const struct scaling *scaling)
                       config_number_get(w, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
     config_put_number(w, "beta_slow",
                       config_number_get(w, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
+    put_temperature(w);
     json_put_literal(w->out, "}");
 }
 
@@ -177,9 +193,16 @@ void config_put_rope(struct config_writer *w)
                      gguf_tensor_find(w->file, "rope_factors_short.weight");
     bool scaled = scaling.yarn || scaling.linear;
     double attention = config_number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
+    bool tempered = (w->family->flags & GGUF_TEMPERATURE) &&
+                    config_number_get(w, "attention.temperature_scale", 0, 1e3, 0) > 0;
     if (w->status != STATUS_OK)
         return;
-    if (attention != 1 && !scaling.yarn && !by_length)
+    if (tempered && !scaling.yarn)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.attention.temperature_scale is served with yarn "
+                              "alone, %s",
+                              w->file->name, w->family->name, take_folder);
+    else if (attention != 1 && !scaling.yarn && !by_length)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.rope.scaling.attn_factor is served with yarn and "
                               "longrope alone, %s",

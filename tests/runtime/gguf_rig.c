@@ -152,6 +152,18 @@ static const json_t *rope_of(const json_t *config, const char *kind)
     return json_object_get(json_object_get(config, "rope_parameters"), kind);
 }
 
+// Returns the base of the rotary embedding, with Hunyuan's scaling.
+static double base_of(const json_t *config, uint32_t dim)
+{
+    const json_t *alpha = json_object_get(json_object_get(config, "rope_scaling"), "alpha");
+    const json_t *places[] = {rope_of(config, "full_attention"),
+                              json_object_get(config, "rope_parameters"), config};
+    double base = 0;
+    for (int i = 0; i < 3 && base == 0; i++)
+        base = json_number_value(json_object_get(places[i], "rope_theta"));
+    return alpha ? base * pow(json_number_value(alpha), dim / (dim - 2.0)) : base;
+}
+
 // Adds the factors of longrope.
 static void put_rope_factors(struct gguf_build *b, const json_t *scaling)
 {
@@ -176,10 +188,13 @@ static void put_scaling(struct gguf_build *b, const char *family, const json_t *
     const json_t *scaling = rope_of(config, "full_attention");
     if (!scaling)
         scaling = json_object_get(config, "rope_scaling");
+    if (!scaling)
+        scaling = json_object_get(config, "rope_parameters");
     const char *type = json_string_value(json_object_get(scaling, "rope_type"));
     type = type ? type : json_string_value(json_object_get(scaling, "type"));
     char key[NAME_BYTES];
-    if (!type || strcmp(type, "llama3") == 0) // a tensor, which the caller adds
+    // llama3 is a tensor, which the caller adds; the base of Hunyuan's contains its scaling.
+    if (!type || strcmp(type, "llama3") == 0 || json_object_get(scaling, "alpha"))
         return;
     if (strcmp(type, "longrope") == 0) {
         double positions = field(config, "max_position_embeddings", 1);
@@ -196,8 +211,10 @@ static void put_scaling(struct gguf_build *b, const char *family, const json_t *
                  json_number_value(json_object_get(scaling, "factor")));
     static const char *const yarn[][2] = {{"attention_factor", "rope.scaling.yarn_attn_factor"},
                                           {"beta_fast", "rope.scaling.yarn_beta_fast"},
-                                          {"beta_slow", "rope.scaling.yarn_beta_slow"}};
-    for (int i = 0; i < 3; i++)
+                                          {"beta_slow", "rope.scaling.yarn_beta_slow"},
+                                          {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+                                          {"llama_4_scaling_beta", "attention.temperature_scale"}};
+    for (int i = 0; i < (strcmp(family, "mistral3") == 0 ? 5 : 3); i++)
         if (json_object_get(scaling, yarn[i][0]))
             put_fraction(b, family, yarn[i][1],
                          json_number_value(json_object_get(scaling, yarn[i][0])));
@@ -273,9 +290,7 @@ static void put_config(struct gguf_build *b, const char *family, const json_t *c
     put_key(b, family, "attention.value_length", head_dim);
     put_fraction(b, family, "attention.layer_norm_rms_epsilon",
                  json_number_value(json_object_get(config, "rms_norm_eps")));
-    const json_t *full = rope_of(config, "full_attention");
-    put_fraction(b, family, "rope.freq_base",
-                 json_number_value(json_object_get(full ? full : config, "rope_theta")));
+    put_fraction(b, family, "rope.freq_base", base_of(config, head_dim));
     put_scaling(b, family, config);
     put_more(b, family, config);
 }
@@ -335,6 +350,8 @@ static bool name_make(char out[NAME_BYTES], const char *name, const char *family
         {"exaone4", "post_attention_layernorm.", "post_attention_norm."},
         {"exaone4", "post_feedforward_layernorm.", "post_ffw_norm."},
         {"seed_oss", "post_attention_layernorm.", "post_attention_norm."},
+        {"hunyuan-dense", "self_attn.query_layernorm.", "attn_q_norm."},
+        {"hunyuan-dense", "self_attn.key_layernorm.", "attn_k_norm."},
     };
     static const char *const names[][2] = {
         {"embed_tokens.", "token_embd."},
@@ -484,10 +501,11 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
     const json_t *pooling =
         json_object_get(json_object_get(golden, "files"), "1_Pooling/config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    const char *family = strcmp(type, "gemma3_text") == 0 ? "gemma3"
-                         : strcmp(type, "olmo3") == 0     ? "olmo2"
-                         : strcmp(type, "mistral") == 0   ? "mistral3"
-                                                          : type;
+    const char *family = strcmp(type, "gemma3_text") == 0        ? "gemma3"
+                         : strcmp(type, "olmo3") == 0            ? "olmo2"
+                         : strcmp(type, "hunyuan_v1_dense") == 0 ? "hunyuan-dense"
+                         : strstr(type, "istral")                ? "mistral3"
+                                                                 : type;
     put_config(b, family, config);
     for (uint32_t i = 1; i < 4; i++)
         if (json_is_true(json_object_get(pooling, modes[i])))
