@@ -273,7 +273,7 @@ def test_generator_series():
         run("compare", one, one, "--interval", "bootstrap", code=1)
         result = json.loads(pathlib.Path(one).read_text())
         for k in range(10):
-            result["runs"][k:k + 1] = [{**result["runs"][0], "output_throughput": 100.0 + k}]
+            result["runs"][k:k + 1] = [{**result["runs"][0], "output_throughput": 100.0 + k, "client": {"limited": False}}]
         pathlib.Path(other).write_text(json.dumps(result))
         found = json.loads(run("compare", other, other, "--interval", "bootstrap", "--json"))["comparison"]
         assert found["interval"] == "bootstrap" and found["pairs"] == 10 and found["figures"][0]["verdict"] == "no difference"
