@@ -244,6 +244,14 @@ MODELS = {
     "hunyuan-bias": dict(arch="HunYuanDenseV1ForCausalLM", type="hunyuan_v1_dense",
                          lengths=[1, 16, 47],
                          config=decoder(head_dim=16, attention_bias=True, **PAD)),
+    "cohere": dict(arch="CohereForCausalLM", type="cohere", config=decoder(
+        head_dim=16, logit_scale=0.25, layer_norm_eps=1e-5, position_embedding_type="rope_gptj",
+        tie_word_embeddings=True, rope_theta=8000000.0, **PAD)),
+    "cohere-bias": dict(arch="CohereForCausalLM", type="cohere", lengths=[1, 16, 47],
+                        config=decoder(attention_bias=True, rope_theta=None, **PAD)),
+    "cohere2": dict(arch="Cohere2ForCausalLM", type="cohere2", config=decoder(
+        num_hidden_layers=4, sliding_window=8, sliding_window_pattern=3, logit_scale=0.3,
+        tie_word_embeddings=True, rope_theta=50000.0, **PAD)),
     "seed-oss": dict(arch="SeedOssForCausalLM", type="seed_oss",
                      config=decoder(head_dim=24, attention_bias=True, **PAD)),
     "seed-oss-bias": dict(arch="SeedOssForCausalLM", type="seed_oss", config=decoder(

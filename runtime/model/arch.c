@@ -61,6 +61,14 @@ static const struct arch_names glm4_names = {
     .post_ffn = "layers.%u.post_mlp_layernorm",
 };
 
+static const struct arch_names cohere_names = {
+    DECODER_NAMES,
+    QKV_NAMES,
+    FFN_NAMES,
+    .anchor = "layers.0.input_layernorm.weight",
+    .norm_attn = "layers.%u.input_layernorm",
+};
+
 static const struct arch_names hunyuan_names = {
     DECODER_NAMES,
     QKV_NAMES,
@@ -133,6 +141,8 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define WINDOW_KEYS "sliding_window"
 #define PATTERN_KEYS WINDOW_KEYS " sliding_window_pattern"
 #define GEMMA3_KEYS PATTERN_KEYS " query_pre_attn_scalar hidden_activation rope_local_base_freq"
+// The rotary pairs of Cohere are those that it calls rope_gptj.
+#define COHERE_KEYS "layer_norm_eps logit_scale position_embedding_type"
 #define TEMPERATURE_KEYS WINDOW_KEYS " rope.llama_4_scaling_beta"
 #define GRANITE_KEYS "embedding_multiplier residual_multiplier attention_multiplier logits_scaling"
 
@@ -149,10 +159,18 @@ enum {
     OLMO3 = OLMO2 | ARCH_WINDOW | ARCH_WINDOW_PATTERN | ARCH_WINDOW_ROPE,
     EXAONE4 = ARCH_NORM_ONLY_AFTER | ARCH_QK_NORM | ARCH_WINDOW | ARCH_WINDOW_PATTERN |
               ARCH_WINDOW_ROPE_ONLY,
+    COHERE = ARCH_LAYER_NORM | ARCH_PARALLEL | ARCH_LOGIT_SCALE | ARCH_PAIRED,
+    COHERE2 = COHERE | ARCH_WINDOW | ARCH_WINDOW_PATTERN | ARCH_ROPE_WINDOW,
     GLM4 = ARCH_NORM_AFTER | ARCH_PAIRED | ARCH_OUT_BIAS,
 };
 
 // Defaults of the reference's configuration classes.
+#define COHERE_DEFAULTS                                                                            \
+    "{\"max_position_embeddings\":8192,\"rope_theta\":500000.0,\"logit_scale\":0.0625,"            \
+    "\"tie_word_embeddings\":true}"
+#define COHERE2_DEFAULTS                                                                           \
+    "{\"max_position_embeddings\":8192,\"logit_scale\":0.0625,\"sliding_window\":4096,"            \
+    "\"sliding_window_pattern\":4,\"tie_word_embeddings\":true}"
 #define ERNIE4_5_DEFAULTS                                                                          \
     "{\"num_key_value_heads\":2,\"head_dim\":128,\"rope_theta\":500000.0,"                         \
     "\"max_position_embeddings\":131072,\"tie_word_embeddings\":true}"
@@ -197,6 +215,9 @@ static const struct architecture architectures[] = {
     ENCODER("CamembertForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("CamembertForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("CamembertModel", HEAD_NONE, ROBERTA, roberta_names),
+    FAMILY("Cohere2ForCausalLM", COHERE2, cohere_names, 1e-5, COHERE2_DEFAULTS,
+           COHERE_KEYS " " PATTERN_KEYS),
+    FAMILY("CohereForCausalLM", COHERE, cohere_names, 1e-5, COHERE_DEFAULTS, COHERE_KEYS),
     FAMILY("Ernie4_5ForCausalLM", ARCH_PAIRED | ARCH_USE_BIAS, decoder_names, 1e-5,
            ERNIE4_5_DEFAULTS, NULL),
     FAMILY("Exaone4ForCausalLM", EXAONE4, after_names, 1e-5, EXAONE4_DEFAULTS, PATTERN_KEYS),

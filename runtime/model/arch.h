@@ -43,6 +43,10 @@ enum arch_flag {
     ARCH_USE_BIAS = 1 << 21,         // use_bias specifies the biases of all products (ERNIE 4.5)
     ARCH_QK_NORM_LAST = 1 << 22,     // RMS norm on each head of q and k after rotary (Hunyuan)
     ARCH_ROPE_ALPHA = 1 << 23,       // dynamic rotary scaling with alpha is static (Hunyuan)
+    ARCH_LAYER_NORM = 1 << 24,       // norms are LayerNorm without bias (Cohere)
+    ARCH_PARALLEL = 1 << 25,         // attention and the ffn read the same norm (Cohere)
+    ARCH_LOGIT_SCALE = 1 << 26,      // logits are multiplied by logit_scale (Cohere)
+    ARCH_ROPE_WINDOW = 1 << 27,      // only layers with a window have rotary (Cohere 2)
 };
 
 // How several ranks share a tensor (share.h). For a tensor split by columns, the partial products
@@ -66,7 +70,9 @@ struct arch_names {
     const char *position, *type, *embed_norm; // encoders; names of norms lack ".weight"
     struct arch_tensor q, k, v, o;            // names lack ".weight" and ".bias"
     const char *q_norm, *k_norm;
-    const char *norm_attn, *norm_ffn;  // norm before the block (decoders) or after it (encoders)
+    // Norms before the block (decoders) or after it (encoders); norm_ffn NULL: the ffn reads
+    // norm_attn.
+    const char *norm_attn, *norm_ffn;
     const char *post_attn, *post_ffn;  // norm of the output of attention and of the ffn
     struct arch_tensor gate, up, down; // encoders: up and down only
 };

@@ -232,6 +232,9 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
 static enum status factors_read(struct model_config *config, const json_t *json, struct error *err)
 {
     config->embed_root = config->arch->flags & ARCH_EMBED_ROOT;
+    struct config_number scale = {"logit_scale", 1e-6, 1e6, 1};
+    if (config->arch->flags & ARCH_LOGIT_SCALE)
+        return config_number(&config->logit_factor, json, &scale, err);
     if (!(config->arch->flags & ARCH_MULTIPLIERS))
         return STATUS_OK;
     double divisor = 1;
@@ -321,7 +324,8 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
     for (size_t i = 0; status == STATUS_OK && i < sizeof steps / sizeof steps[0]; i++)
         status = steps[i](out, json, err);
     bool decoder = status == STATUS_OK && out->arch->family == ARCH_DECODER;
-    const char *epsilon = decoder ? "rms_norm_eps" : "layer_norm_eps";
+    out->layer_norm = decoder && (out->arch->flags & ARCH_LAYER_NORM);
+    const char *epsilon = decoder && !out->layer_norm ? "rms_norm_eps" : "layer_norm_eps";
     struct config_number wanted = {epsilon, 0, 1,
                                    status == STATUS_OK ? out->arch->norm_epsilon : 0};
     if (status == STATUS_OK)

@@ -71,6 +71,7 @@ struct layer_kind {
     bool rotates;    // true if it has a rotary embedding
     float scale;     // factor of the attention scores
     uint32_t norms;  // enum norm_place
+    bool parallel;   // true if attention and the feed-forward part read the same norm
     enum qk_norm qk_norm;
     bool paged; // true if keys and values are kept in KV blocks, and a query sees no later key
     bool gated; // true if the feed-forward part multiplies act(x W1) by x W2
@@ -107,6 +108,7 @@ struct model_config {
     struct rope_config ropes[CONFIG_ROPES_MAX];
     uint32_t rope_count; // 0: no rotary embedding
     double epsilon;
+    bool layer_norm; // decoders: true if norms are LayerNorm without bias, else RMS norms
     // Factors: of the embeddings, of each output that is added to the residual, of the logits; 0:
     // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
     double embed_factor, residual_factor, logit_factor;

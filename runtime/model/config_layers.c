@@ -121,6 +121,7 @@ static enum status common_read(struct layer_kind *kind, const struct model_confi
                     : flags & ARCH_QK_NORM_LAST ? QK_NORM_LAST
                     : flags & ARCH_QK_NORM_ALL  ? QK_NORM_ALL
                                                 : QK_PLAIN;
+    kind->parallel = flags & ARCH_PARALLEL;
     kind->paged = kind->gated = decoder;
     kind->scale = (float)(1.0 / sqrt((double)config->head_dim));
     double value = 0;
@@ -154,7 +155,8 @@ enum status layers_config_parse(struct model_config *config, const json_t *json,
         if (status == STATUS_OK)
             status = rotates_read(&kind.rotates, config, json, i, err);
         kind.window = full ? 0 : windows.keys;
-        if (full && windows.keys > 0 && (flags & ARCH_WINDOW_ROPE_ONLY))
+        if (full &&
+            ((windows.keys > 0 && (flags & ARCH_WINDOW_ROPE_ONLY)) || (flags & ARCH_ROPE_WINDOW)))
             kind.rotates = false;
         kind.rope = !full && own_rope;
         config->layer_kind[i] = (uint8_t)kind_find(config, &kind);

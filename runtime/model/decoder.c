@@ -31,9 +31,28 @@ static const struct weight *next_of(const struct forward *f, const struct forwar
     return product ? weight_at(f->weights, op[1].weight) : NULL;
 }
 
-enum status layer_norm_rms(struct forward *f, const struct forward_op *op)
+// LayerNorm of a buffer after `add` was added to it.
+static enum status norm_with_mean(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
+    struct layer_norm_args args = {
+        .act = model->act,
+        .residual = model_act(model, op->in),
+        .weight = weight_at(f->weights, op->weight),
+        .out = model_act(model, op->out),
+        .rows = f->rows,
+        .width = model->sizes.hidden,
+        .epsilon = (float)model->config.epsilon,
+    };
+    enum status status = op->add == BUFFER_NONE ? STATUS_OK : layer_add(f, op);
+    return status == STATUS_OK ? op_layer_norm(model, &args) : status;
+}
+
+enum status layer_norm_one(struct forward *f, const struct forward_op *op)
+{
+    struct model *model = f->model;
+    if (model->config.layer_norm)
+        return norm_with_mean(f, op);
     struct rms_norm_args args = {
         .act = model->act,
         .residual = model_act(model, op->in),
@@ -164,14 +183,14 @@ static const struct forward_op decoder_first[] = {
 static const struct forward_op decoder_generate[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
-    {layer_norm_rms, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
+    {layer_norm_one, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
      .add = BUFFER_LAST_DELTA},
     {forward_logits, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 
 static const struct forward_op decoder_generate_in_place[] = {
-    {layer_norm_rms, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
+    {layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
      .add = BUFFER_DELTA},
     {forward_logits, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
@@ -180,7 +199,7 @@ static const struct forward_op decoder_generate_in_place[] = {
 static const struct forward_op decoder_score[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
-    {layer_norm_rms, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
+    {layer_norm_one, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
      .add = BUFFER_LAST_DELTA},
     {forward_head, BUFFER_NORMED, BUFFER_VALUES, .weight = MODEL_SCORE, .bias = MODEL_SCORE_BIAS},
     {.run = NULL},
@@ -188,7 +207,7 @@ static const struct forward_op decoder_score[] = {
 
 // Every token is normalised, because mean pooling reads all of them.
 static const struct forward_op decoder_pool[] = {
-    {layer_norm_rms, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
+    {layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
      .add = BUFFER_DELTA},
     {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},
     {.run = NULL},

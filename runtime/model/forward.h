@@ -51,7 +51,7 @@ FORWARD_OP(forward_pool);         // wanted rows to vectors
 enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MUST_USE;
 
 // Ops of layers.
-FORWARD_OP(layer_norm_rms);     // residual += add; out = RMS norm of it
+FORWARD_OP(layer_norm_one);     // residual += add; out = norm of it, RMS norm or LayerNorm
 FORWARD_OP(layer_add);          // residual += add
 FORWARD_OP(layer_norm_heads);   // RMS norms of q and of k, over all heads
 FORWARD_OP(layer_qkv_post);     // norms and rotary embedding of q and k; writes KV blocks

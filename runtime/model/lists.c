@@ -34,7 +34,7 @@ static void list_add_output_norm(struct layer_list *list, const struct layer_kin
                                  uint32_t weight)
 {
     if (kind->norms & NORM_AFTER)
-        list_add(list, (struct forward_op){layer_norm_rms, BUFFER_DELTA, BUFFER_DELTA, weight, 0,
+        list_add(list, (struct forward_op){layer_norm_one, BUFFER_DELTA, BUFFER_DELTA, weight, 0,
                                            BUFFER_NONE});
 }
 
@@ -48,14 +48,14 @@ static enum model_buffer list_add_input(struct layer_list *list, const struct la
                  (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
     if (!(kind->norms & NORM_BEFORE))
         return BUFFER_RESIDUAL;
-    list_add(list, (struct forward_op){layer_norm_rms, BUFFER_RESIDUAL, BUFFER_NORMED, weight, 0,
+    list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight, 0,
                                        BUFFER_DELTA});
     return BUFFER_NORMED;
 }
 
-static void list_add_attention(struct layer_list *list, const struct layer_kind *kind)
+static void list_add_attention(struct layer_list *list, const struct layer_kind *kind,
+                               enum model_buffer in)
 {
-    enum model_buffer in = list_add_input(list, kind, LAYER_NORM_ATTN);
     list_add(list, (struct forward_op){forward_gemm, in, BUFFER_QKV, LAYER_QKV, LAYER_QKV_BIAS,
                                        BUFFER_NONE});
     if (kind->qk_norm == QK_NORM_ALL)
@@ -71,9 +71,9 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
     list_add_sum_norm(list, kind, LAYER_NORM_ATTN);
 }
 
-static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind)
+static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind,
+                         enum model_buffer in)
 {
-    enum model_buffer in = list_add_input(list, kind, LAYER_NORM_FFN);
     enum model_buffer inner = kind->gated ? BUFFER_FFN : BUFFER_UP;
     list_add(list, (struct forward_op){forward_gemm, in, BUFFER_UP, LAYER_UP, LAYER_UP_BIAS,
                                        BUFFER_NONE});
@@ -87,6 +87,18 @@ static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind)
     list_add_sum_norm(list, kind, LAYER_NORM_FFN);
 }
 
+static void list_add_layer(struct layer_list *list, const struct layer_kind *kind)
+{
+    enum model_buffer in = list_add_input(list, kind, LAYER_NORM_ATTN);
+    list_add_attention(list, kind, in);
+    if (kind->parallel) // the ffn reads the same norm, so the output of attention is added alone
+        list_add(list,
+                 (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
+    else
+        in = list_add_input(list, kind, LAYER_NORM_FFN);
+    list_add_ffn(list, kind, in);
+}
+
 void forward_lists_make(struct forward_lists *out, const struct model_config *config)
 {
     const struct forward_ends *ends =
@@ -97,7 +109,6 @@ void forward_lists_make(struct forward_lists *out, const struct model_config *co
     out->last_in_place = ends->last_in_place;
     for (uint32_t i = 0; i < config->kind_count; i++) {
         struct layer_list list = {out->layer[i], 0};
-        list_add_attention(&list, &config->kinds[i]);
-        list_add_ffn(&list, &config->kinds[i]);
+        list_add_layer(&list, &config->kinds[i]);
     }
 }

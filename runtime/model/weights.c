@@ -394,7 +394,8 @@ static void weight_add_norms(struct lister *p, uint32_t layer)
     const struct layer_kind *kind = &c->kinds[c->layer_kind[layer]];
     if (kind->norms & (NORM_BEFORE | NORM_SUM)) {
         weight_add_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
-        weight_add_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
+        if (!kind->parallel)
+            weight_add_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
     }
     if (kind->norms & NORM_AFTER) {
         weight_add_layer_norm(p, layer, LAYER_POST_ATTN, names->post_attn);

@@ -476,6 +476,11 @@ static void test_layers_without_rotary(void **state)
     assert_true(!kind_of(3)->rotates && kind_of(3)->window == 0);
     parse("Exaone4ForCausalLM", ",\"num_key_value_heads\":4,\"sliding_window\":null");
     assert_true(kind_of(3)->rotates && config.kind_count == 1);
+    parse("Cohere2ForCausalLM", ",\"sliding_window_pattern\":2");
+    assert_true(kind_of(0)->rotates && kind_of(0)->window == 4096);
+    assert_true(!kind_of(1)->rotates && kind_of(1)->window == 0);
+    parse("Cohere2ForCausalLM", ",\"sliding_window\":null");
+    assert_true(!kind_of(0)->rotates && config.kind_count == 1);
 }
 
 static void test_factors_and_biases_of_families(void **state)
@@ -485,6 +490,10 @@ static void test_factors_and_biases_of_families(void **state)
                                 "\"attention_multiplier\":0.5,\"logits_scaling\":8");
     assert_true(config.embed_factor == 12 && config.residual_factor == 0.25);
     assert_true(config.logit_factor == 0.125 && kind_of(0)->scale == 0.5f);
+    parse("CohereForCausalLM", ",\"layer_norm_eps\":1e-3,\"rms_norm_eps\":1e-2");
+    assert_true(config.logit_factor == 0.0625 && config.layer_norm && config.epsilon == 1e-3);
+    assert_true(kind_of(0)->parallel && kind_of(0)->norms == NORM_BEFORE && config.tied);
+    assert_true(config.ropes[0].theta == 5e5);
     parse("LlamaForCausalLM", "");
     assert_true(config.embed_factor == 0 && config.residual_factor == 0 && !config.embed_root);
     parse("SeedOssForCausalLM", "");

@@ -73,6 +73,7 @@ static void test_ignored_values_are_refused(void **state)
         {llama, "{\"no_rope_layers\":[1,1,1,0]}", "no_rope_layers is [1,1,1,0]: layers without"},
         {llama, "{\"num_local_experts\":8}", "num_local_experts is 8: a mixture of experts"},
         {qwen2, "{\"num_experts\":60}", "num_experts is 60: a mixture of experts"},
+        {"CohereForCausalLM", "{\"use_qk_norm\":true}", "use_qk_norm is true: a norm of q and k"},
         {llama, "{\"use_qk_norm\":true}", "use_qk_norm is true: a norm of q and k"},
         {llama, "{\"hidden_activation\":\"gelu_pytorch_tanh\"}",
          "hidden_activation is \"gelu_pytorch_tanh\": an activation in place of hidden_act"},

@@ -433,6 +433,8 @@ static void test_every_architecture_has_its_defaults(void **state)
         {"CamembertForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"CamembertForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"CamembertModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
+        {"Cohere2ForCausalLM", MODEL_GENERATOR, 32, 16, 4096, 0, 0, 0, 1e-5},
+        {"CohereForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-5},
         {"Ernie4_5ForCausalLM", MODEL_GENERATOR, 2, 128, 0, 0, 0, 0, 1e-5},
         {"Exaone4ForCausalLM", MODEL_GENERATOR, 32, 16, 4096, 0, 0, NORMED, 1e-5},
         {"Gemma3ForCausalLM", MODEL_GENERATOR, 4, 256, 4096, 0, 0, NORMED, 1e-6},
@@ -489,7 +491,7 @@ static void test_every_architecture_has_its_defaults(void **state)
     }
     refused("BartModel", "{}", STATUS_UNSUPPORTED,
             "the architecture BartModel is not served; served are those of Bert, Camembert, "
-            "Ernie4_5, ");
+            "Cohere2, Cohere, ");
     assert_string_equal(strrchr(err.text, ','), ", XLMRoberta");
 }
 

@@ -102,9 +102,9 @@ static void test_no_op_reads_overwritten_buffers(void **state)
 {
     (void)state;
     static const char *const families[] = {
-        "llama",     "qwen3",       "llama-mean",   "qwen2-classifier",
-        "bert-mean", "bert-rerank", "roberta-mean", "qwen2-window",
-        "gemma3",    "olmo2",       "granite",      "exaone4"};
+        "llama",       "qwen3",        "llama-mean",   "qwen2-classifier", "bert-mean",
+        "bert-rerank", "roberta-mean", "qwen2-window", "gemma3",           "olmo2",
+        "granite",     "exaone4",      "cohere"};
     struct error err;
     struct device *device;
     struct device_options options = {.threads = 1, .exact = true};
