@@ -41,8 +41,9 @@ static struct hash file_hash(const char *model, const char *folder, const char *
 // tokenizer's files are in the folder of the weights or in the folder above it.
 static struct hash files_hash(const struct loaded_model *model)
 {
-    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
-                                        "tokenizer_config.json", "special_tokens_map.json"};
+    static const char *const names[] = {
+        "config.json", "generation_config.json", "tokenizer.json",         "vocab.json",
+        "merges.txt",  "tokenizer_config.json",  "special_tokens_map.json"};
     enum { NAMES = sizeof names / sizeof *names };
     const char *folder = model->spec.folder, *weights_folder = model->plan->weights_folder;
     const char *id = model->spec.id;

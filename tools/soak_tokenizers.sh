@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Differential test of the tokenizers against the reference library: the patterns of published
 # tokenizers, every code point through every normalizer and pre-tokenizer, every folder of
-# WEFT_ASSETS, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
+# WEFT_ASSETS, vocab.json with merges.txt, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=build/soak-venv/bin/python
@@ -20,3 +20,9 @@ folders="$kinds/*"
         $assets/tokenizer/hf/phi-2 $assets/decoder/tinystories-656k $folders"
 # shellcheck disable=SC2086
 printf '%s\n' $folders | xargs -P "$(nproc)" -n 1 "$python" tools/tokenizer_diff.py "$probe"
+if [ -d "$assets/tokenizer/hf" ]; then # transformers needs another version of tokenizers
+    venv=build/soak-transformers-venv
+    [ -x $venv/bin/python ] || { python3 -m venv $venv && $venv/bin/pip install -q transformers==5.24.0; }
+    $venv/bin/python tools/tokenizer_files_diff.py "$probe" \
+        "$assets"/tokenizer/hf/{roberta-base,phi-2}/tokenizer.json
+fi

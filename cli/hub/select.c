@@ -187,6 +187,19 @@ static enum status shards_add(struct hub_listing *out, const struct hub_listing 
     return json_object_size(map) > 0 ? STATUS_OK : weights_missing(listing, name, err);
 }
 
+// Appends the files of a tokenizer in `folder`. Returns false if there is none that weft reads.
+static bool tokenizer_add(struct hub_listing *out, const struct hub_listing *listing,
+                          const char *folder, struct arena *arena)
+{
+    if (add_if_there(out, listing, folder, "tokenizer.json", arena) ||
+        add_if_there(out, listing, folder, "vocab.txt", arena))
+        return true;
+    const char *merges = arena_format(arena, "%smerges.txt", folder).at;
+    return hub_listing_find(listing, merges) &&
+           add_if_there(out, listing, folder, "vocab.json", arena) &&
+           add_if_there(out, listing, folder, "merges.txt", arena);
+}
+
 enum status hub_folder_select(struct hub_listing *out, const struct hub_listing *listing,
                               const struct hub_name *name, const char *folder, const void *index,
                               struct arena *arena, struct error *err)
@@ -200,17 +213,15 @@ enum status hub_folder_select(struct hub_listing *out, const struct hub_listing 
         status = shards_add(out, listing, name, folder, weights, index, arena, err);
     else
         add_if_there(out, listing, "", weights, arena);
-    bool tokenizer = add_if_there(out, listing, "", "tokenizer.json", arena);
-    if (!tokenizer)
-        tokenizer = add_if_there(out, listing, "", "vocab.txt", arena);
-    if (folder[0] != '\0') {
-        tokenizer |= add_if_there(out, listing, folder, "tokenizer.json", arena);
-        tokenizer |= add_if_there(out, listing, folder, "vocab.txt", arena);
-    }
+    bool tokenizer = tokenizer_add(out, listing, "", arena);
+    if (folder[0] != '\0')
+        tokenizer |= tokenizer_add(out, listing, folder, arena);
     if (status == STATUS_OK && !tokenizer)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s has no tokenizer.json: weft does not read other forms of a tokenizer",
-                         name->repo);
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "%s has no tokenizer.json, no vocab.txt and no vocab.json with merges.txt: "
+            "weft does not read other forms of a tokenizer",
+            name->repo);
     return status;
 }
 

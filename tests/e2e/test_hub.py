@@ -213,6 +213,15 @@ def test_files_of_torch_are_fetched_if_there_are_no_safetensors():
         assert not [f for f in place.hub.fetched() if "pytorch" in f], place.hub.fetched()
 
 
+def test_a_vocabulary_with_merges_is_fetched_if_there_is_no_tokenizer_json():
+    with Place() as place:
+        files = {k: v for k, v in files_of(MODELS / "weft-demo-chat").items() if k != "tokenizer.json"}
+        files.update({"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n"})
+        place.hub.add("org/merges", files)
+        place.works("pull", "org/merges")
+        assert set(place.hub.fetched()) == set(files), place.hub.fetched()
+
+
 def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
     with Place() as place:
         config = json.loads((MODELS / "weft-demo-chat/config.json").read_text())

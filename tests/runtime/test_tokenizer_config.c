@@ -678,6 +678,61 @@ static void test_numbers_as_the_reference_reads_them(void **state)
     arena_destroy(arena);
 }
 
+// Folders of older models: ids of transformers 5.24 for this vocabulary. Without a class that is
+// read the folder is refused, with the command that converts it.
+static void test_vocabularies_with_merges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *class, *ids[3];
+    } cases[] = {
+        {"GPT2Tokenizer", {"8 9 7 10 6 9 6 14", "4 4 6 5 12", NULL}},
+        {"RobertaTokenizerFast", {"0 8 9 7 10 6 9 6 14 2", "0 4 11 6 5 2", "0 8 2 2 7 2"}},
+        {"Qwen2Tokenizer", {"8 9 7 10 6 9 6 13 13", "4 15 16 4 6 5 12", NULL}},
+    };
+    static const char missing[] =
+        "has its tokenizer in vocab.json, which weft does not read, and no "
+        "tokenizer.json: make that once with python3 -c";
+    struct error err;
+    struct tokenizer *t;
+    put("vocab.json",
+        "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"a\":4,\"b\":5,\"\xC4\xA0\":6,"
+        "\"c\":7,\"ab\":8,\"\xC4\xA0"
+        "ab\":9,\"\xC4\x8A\":10,\"<mask>\":11,\"<|endoftext|>\":12,\"1\":13,"
+        "\"11\":14,\"\xC3\x83\":15,\"\xC2\xA9\":16}");
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, missing)); // no merges
+    put("merges.txt", "#version: 0.2\na b\r\n\xC4\xA0 ab\n1 1\n\n");
+    put("tokenizer_config.json", "{\"tokenizer_class\": \"OtherTokenizer\"}");
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, missing));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char config[64];
+        snprintf(config, sizeof config, "{\"tokenizer_class\": \"%s\"}", cases[i].class);
+        put("tokenizer_config.json", config);
+        t = open_folder();
+        expect(t, "ab abc\n  ab 11", NULL, cases[i].ids[0]);
+        expect(t, "ae\xCC\x81<mask> b<|endoftext|>", NULL, cases[i].ids[1]);
+        if (cases[i].ids[2])
+            expect(t, "ab", "c", cases[i].ids[2]);
+        tokenizer_close(t);
+    }
+    put("merges.txt", "a b c\n");
+    assert_int_not_equal(tokenizer_open(&t, folder, &err), STATUS_OK);
+    put("merges.txt", "a \"\n");
+    assert_int_not_equal(tokenizer_open(&t, folder, &err), STATUS_OK);
+    put("vocab.json", "{");
+    assert_int_not_equal(tokenizer_open(&t, folder, &err), STATUS_OK);
+    assert_non_null(strstr(err.text, "vocab.json"));
+    put("vocab.json", "[]");
+    assert_int_not_equal(tokenizer_open(&t, folder, &err), STATUS_OK);
+    put("tekken.json", "{}");
+    put("vocab.json", "{}");
+    put("tokenizer_config.json", "{}");
+    assert_int_equal(tokenizer_open(&t, folder, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "has its tokenizer in tekken.json, which weft does not read"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -693,6 +748,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_special_tokens_have_names, folder_begin, folder_end),
         cmocka_unit_test_setup_teardown(test_modules_lead_to_a_tokenizer, folder_begin, folder_end),
         cmocka_unit_test_setup_teardown(test_lists_of_words, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_vocabularies_with_merges, folder_begin, folder_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

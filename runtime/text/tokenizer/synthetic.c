@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers of folders without a tokenizer.json: old BERT word lists, and invented words for dummy
-// weights. Both are written as JSON and opened like any other.
+// Tokenizers of folders without a tokenizer.json: old BERT word lists, vocab.json with merges.txt,
+// and invented words for dummy weights. All are written as JSON and opened like any other.
 #include "base/file.h"
 #include "runtime/text/tokenizer/internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { PATH_MAX_BYTES = 4096 };
 
@@ -43,6 +44,158 @@ static void put_format(struct marked_builder *b, const char *format, ...)
     (void)marked_builder_put(b, text, (size_t)bytes, 0);
 }
 
+// The stages of the classes that read vocab.json and merges.txt, and their usual special tokens.
+static const struct merge_class {
+    const char *name;
+    const char *stages;
+    const char *specials[SPECIAL_COUNT]; // by enum special_token; NULL: none
+    bool encloses;                       // true if texts get CLS and SEP, as for RoBERTa
+} merge_classes[] = {
+    {"GPT2Tokenizer",
+     "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s},",
+     {[SPECIAL_BOS] = "<|endoftext|>",
+      [SPECIAL_EOS] = "<|endoftext|>",
+      [SPECIAL_UNK] = "<|endoftext|>"},
+     false},
+    {"RobertaTokenizer",
+     "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s},",
+     {"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"},
+     true},
+    {"Qwen2Tokenizer",
+     "\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\","
+     "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+     "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|"
+     "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},"
+     "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"use_regex\":false}]},",
+     {[SPECIAL_EOS] = "<|endoftext|>",
+      [SPECIAL_UNK] = "<|endoftext|>",
+      [SPECIAL_PAD] = "<|endoftext|>"},
+     false},
+};
+
+// Returns the class of the folder, or NULL if it is not in the table.
+static const struct merge_class *merge_class_find(const struct tokenizer *t)
+{
+    for (size_t i = 0; t->class.at && i < sizeof merge_classes / sizeof merge_classes[0]; i++) {
+        size_t bytes = strlen(merge_classes[i].name);
+        struct text rest = text_span(t->class.at + bytes, t->class.bytes - bytes);
+        if (text_begins(t->class, merge_classes[i].name) &&
+            (rest.bytes == 0 || text_is(rest, "Fast")))
+            return &merge_classes[i];
+    }
+    return NULL;
+}
+
+// Refuses a folder without files that are read, with the file that it has and the command that
+// converts it.
+static enum status tokenizer_missing(const char *folder, struct error *err)
+{
+    static const char *const files[] = {
+        "tokenizer.model", "sentencepiece.bpe.model", "spiece.model", "tekken.json",
+        "tiktoken.model",  "qwen.tiktoken",           "vocab.json"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[PATH_MAX_BYTES];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        if (access(path, F_OK) == 0)
+            return error_set(
+                err, STATUS_UNSUPPORTED,
+                "%s has its tokenizer in %s, which weft does not read, and no tokenizer.json: make "
+                "that once with python3 -c \"from transformers import AutoTokenizer; "
+                "AutoTokenizer.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
+                folder, files[i]);
+    }
+    return folder_lacks(folder, "has neither a readable tokenizer.json nor vocab.txt", err);
+}
+
+// Appends the lines of merges.txt as strings. Its first line may be a version.
+static void put_merges(struct marked_builder *b, struct text merges)
+{
+    bool any = false;
+    for (size_t at = 0; at < merges.bytes;) {
+        const char *end = memchr(merges.at + at, '\n', merges.bytes - at);
+        size_t bytes = end ? (size_t)(end - merges.at) - at : merges.bytes - at;
+        struct text line = text_span(merges.at + at, bytes);
+        at += bytes + 1;
+        line.bytes -= line.bytes > 0 && line.at[line.bytes - 1] == '\r';
+        if (line.bytes == 0 || text_begins(line, "#version"))
+            continue;
+        put_format(b, any ? ",\"" : "\"");
+        put_escaped(b, line);
+        put_format(b, "\"");
+        any = true;
+    }
+}
+
+// Appends the special tokens that no file names but the class has, and makes them those of t.
+static enum status put_specials(struct marked_builder *b, struct tokenizer *t,
+                                const struct merge_class *class, const struct jnode *vocab,
+                                struct error *err)
+{
+    int64_t ids[SPECIAL_COUNT];
+    bool any = false;
+    put_format(b, "\"added_tokens\":[");
+    for (int i = 0; i < SPECIAL_COUNT; i++) {
+        struct text *text = &t->special_texts[i];
+        bool named = text->at != NULL;
+        *text = named || !class->specials[i] ? *text : text_of(class->specials[i]);
+        const char *key = text->at ? arena_copy(t->arena, *text).at : "";
+        ids[i] = jtree_integer(jtree_get(vocab, key), IDS_MAX - 1);
+        if (named || ids[i] < 0)
+            continue;
+        put_format(b, "%s{\"id\":%lld,\"content\":\"%s\",\"special\":true}", any ? "," : "",
+                   (long long)ids[i], key);
+        any = true;
+    }
+    put_format(b, "],");
+    if (!class->encloses)
+        return STATUS_OK;
+    if (ids[SPECIAL_SEP] < 0 || ids[SPECIAL_CLS] < 0)
+        return error_set(err, STATUS_INVALID, "vocab.json lacks the tokens of CLS or SEP");
+    put_format(b, "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"");
+    put_escaped(b, t->special_texts[SPECIAL_SEP]);
+    put_format(b, "\",%lld],\"cls\":[\"", (long long)ids[SPECIAL_SEP]);
+    put_escaped(b, t->special_texts[SPECIAL_CLS]);
+    put_format(b, "\",%lld]},", (long long)ids[SPECIAL_CLS]);
+    return STATUS_OK;
+}
+
+// Writes vocab.json and merges.txt as a tokenizer.json, as the folder's class does, and opens that.
+static enum status merge_files_open(struct tokenizer *t, const char *folder, struct error *err)
+{
+    char path[PATH_MAX_BYTES], merges_path[PATH_MAX_BYTES];
+    struct text vocab, merges;
+    const struct jnode *words;
+    snprintf(path, sizeof path, "%s/vocab.json", folder);
+    snprintf(merges_path, sizeof merges_path, "%s/merges.txt", folder);
+    if (access(path, F_OK) != 0 || access(merges_path, F_OK) != 0)
+        return tokenizer_missing(folder, err);
+    const struct merge_class *class = merge_class_find(t);
+    if (!class)
+        return tokenizer_missing(folder, err);
+    enum status status = file_read(&vocab, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    if (status == STATUS_OK)
+        status = jtree_parse(&words, t->arena, vocab, path, err);
+    if (status == STATUS_OK)
+        status = file_read(&merges, t->arena, merges_path, TOKENIZER_FILE_BYTES_MAX, err);
+    if (status != STATUS_OK)
+        return status;
+    struct encode e = {.t = t, .arena = t->arena};
+    struct marked_builder b;
+    (void)marked_builder_init(&b, &e, vocab.bytes + 2 * merges.bytes + 4096, false);
+    bool space = jtree_get_bool(t->config, "add_prefix_space", false);
+    put_format(&b, "{");
+    status = put_specials(&b, t, class, words, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, "%s", folder);
+    put_format(&b, class->stages, space ? "true" : "false");
+    put_format(&b, "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[");
+    put_merges(&b, merges);
+    put_format(&b, "],\"vocab\":");
+    (void)marked_builder_put(&b, vocab.at, vocab.bytes, 0);
+    (void)marked_builder_put(&b, "}}", 3, 0);
+    return tokenizer_open_parts(t, text_span(b.at, b.bytes - 1), path, err);
+}
+
 // Writes the words of vocab.txt as a tokenizer.json and opens that.
 enum status word_list_open(struct tokenizer *t, const char *folder, struct error *err)
 {
@@ -52,7 +205,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, struct error
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
     enum status status = file_read(&words, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_NOT_FOUND)
-        return folder_lacks(folder, "has neither a readable tokenizer.json nor vocab.txt", err);
+        return merge_files_open(t, folder, err);
     if (status != STATUS_OK)
         return status;
     int64_t ids[5] = {-1, -1, -1, -1, -1}, id = 0;
