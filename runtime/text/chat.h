@@ -42,7 +42,9 @@ struct chat_output {
     uint32_t segment_count;
 };
 
-// Parses a template; copies the source. An error names the template's line.
+// Parses a template; copies the source. An error names the template's line. Renders one message to
+// find out whether the template reads contents that are texts. If it reads lists of parts only,
+// chat_render gives it each content that is a text as [{"type": "text", "text": content}].
 enum status chat_template_create(struct chat_template **out, struct text source,
                                  struct error *err) MUST_USE;
 void chat_template_destroy(struct chat_template *chat); // NULL is allowed

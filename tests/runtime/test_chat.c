@@ -377,6 +377,60 @@ static void test_questions(void **state)
     chat_template_destroy(chat);
 }
 
+// Templates of multimodal models: some read lists of parts only. The expected texts are those that
+// jinja2 gives for contents of one part of text.
+static void test_contents_become_parts(void **state)
+{
+    struct rig *rig = *state;
+    static const struct expected rows[] = {
+        {"{% for m in messages %}{{ m['role'].upper() + ': ' }}{% for c in "
+         "m['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>' "
+         "}}{% endfor %}{% for c in m['content'] | selectattr('type', "
+         "'equalto', 'text') %}{{ c['text'] + ' ' }}{% endfor %}{% endfor %}{% "
+         "if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}",
+         "SYSTEM: S USER: Hi <|end|> ASSISTANT: Yo USER:  Two  ASSISTANT:"},
+        {"{% for m in messages %}{{ m['role'] | capitalize }}{% if "
+         "m['content'][0]['type'] == 'image' %}{{ ':' }}{% else %}{{ ': ' }}{% "
+         "endif %}{% for line in m['content'] %}{% if line['type'] == 'text' "
+         "%}{{ line['text'] }}{% elif line['type'] == 'image' %}{{ '<image>' "
+         "}}{% endif %}{% endfor %}<end>\n{% endfor %}{% if "
+         "add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
+         "System: S<end>\nUser: Hi <|end|><end>\nAssistant: Yo<end>\nUser:  Two "
+         "<end>\nAssistant:"},
+        {"{% for m in messages %}<|{{ m.role }}|>{% if m.content is string %}{{ "
+         "m.content }}{% else %}{% for c in m.content %}{% if 'image' in c or "
+         "c.type == 'image' %}<img>{% elif 'text' in c %}{{ c.text }}{% endif "
+         "%}{% endfor %}{% endif %}<|end|>{% endfor %}",
+         "<|system|>S<|end|><|user|>Hi "
+         "<|end|><|end|><|assistant|>Yo<|end|><|user|> Two <|end|>"},
+        {"{% if messages[0]['role'] == 'system' %}{% if messages[0]['content'] "
+         "is string %}{% set first = messages[0]['content'] + '\n\n' %}{% else "
+         "%}{% set first = messages[0]['content'][0]['text'] + '\n\n' %}{% "
+         "endif %}{% set rest = messages[1:] %}{% else %}{% set first = '' %}{% "
+         "set rest = messages %}{% endif %}{% for m in rest %}<t>{{ m['role'] "
+         "}}\n{{ first if loop.first }}{% if m['content'] is string %}{{ "
+         "m['content'] | trim }}{% elif m['content'] is iterable %}{% for item "
+         "in m['content'] %}{% if item['type'] == 'image' %}<i>{% elif "
+         "item['type'] == 'text' %}{{ item['text'] | trim }}{% endif %}{% "
+         "endfor %}{% else %}{{ raise_exception('no') }}{% endif %}</t>{% "
+         "endfor %}",
+         "<t>user\nS\n\nHi <|end|></t><t>assistant\nYo</t><t>user\nTwo</t>"},
+    };
+    json_decref(rig->variables);
+    rig->variables = json_pack("{s:b, s:[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}]}",
+                               "add_generation_prompt", 1, "messages", "role", "system", "content",
+                               "S", "role", "user", "content", "Hi <|end|>", "role", "assistant",
+                               "content", "Yo", "role", "user", "content", " Two ");
+    check_all(rig, rows, sizeof rows / sizeof *rows);
+    // Text of the conversation stays text: "<|end|>" is in a plain segment.
+    assert_int_equal(run(rig, rows[0].source), STATUS_OK);
+    bool plain = false;
+    for (uint32_t i = 0; i < rig->out.segment_count; i++)
+        plain = plain ||
+                (rig->out.segments[i].plain && text_is(rig->out.segments[i].text, "Hi <|end|>"));
+    assert_true(plain);
+}
+
 // A model with a template for tools: the request decides, and the texts are those of the templates.
 static void test_templates_for_tools(void **state)
 {
@@ -448,6 +502,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_origins, setup, teardown),
         cmocka_unit_test(test_questions),
+        cmocka_unit_test_setup_teardown(test_contents_become_parts, setup, teardown),
         cmocka_unit_test(test_templates_for_tools),
         cmocka_unit_test(test_trusted_names_need_a_token),
     };

@@ -9,12 +9,15 @@
 struct chat_template {
     struct arena *arena;
     struct jinja_program program;
+    bool reads_parts; // true if contents must be lists of parts
 };
 
 static const struct chat_limits limits_default = {
     .steps_max = 20u * 1000 * 1000,
     .output_bytes_max = 64u * 1024 * 1024,
 };
+
+static bool template_reads_parts(struct chat_template *chat);
 
 enum status chat_template_create(struct chat_template **out, struct text source, struct error *err)
 {
@@ -31,6 +34,7 @@ enum status chat_template_create(struct chat_template **out, struct text source,
         enum status status = scratch.status != STATUS_OK ? scratch.status : STATUS_INVALID;
         return error_set(err, status, "chat template: %s", scratch.text);
     }
+    chat->reads_parts = template_reads_parts(chat);
     *out = chat;
     return STATUS_OK;
 }
@@ -87,20 +91,23 @@ struct text chat_template_plain(void)
 static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
                      struct jinja_value *out);
 
-static bool array_of(struct jinja_run *run, const json_t *json, bool untrusted,
-                     struct jinja_value *out)
+// Converts the content of a message. A text becomes a list of one part if the template reads parts.
+static bool content_of(struct jinja_run *run, const json_t *json, bool untrusted,
+                       struct jinja_value *out)
 {
+    struct jinja_value text, part;
     struct jinja_items items = {0};
-    for (size_t i = 0; i < json_array_size(json); i++) {
-        struct jinja_value item;
-        if (!value_of(run, json_array_get(json, i), untrusted, &item) ||
-            !jinja_items_add(run, &items, item))
-            return false;
-    }
-    return jinja_items_list(run, &items, JINJA_IS_LIST, out);
+    struct jinja_pair *pairs = jinja_alloc(run, 2, sizeof *pairs);
+    return pairs && value_of(run, json, untrusted, &text) &&
+           jinja_string_make(run, text_of("type"), false, &pairs[0].key) &&
+           jinja_string_make(run, text_of("text"), false, &pairs[0].value) &&
+           jinja_string_make(run, text_of("text"), false, &pairs[1].key) &&
+           (pairs[1].value = text, jinja_dict_make(run, pairs, 2, &part)) &&
+           jinja_items_add(run, &items, part) && jinja_items_list(run, &items, JINJA_IS_LIST, out);
 }
 
-static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted,
+// message: true if the object is a message whose content becomes a list.
+static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted, bool message,
                       struct jinja_value *out)
 {
     size_t count = 0;
@@ -110,12 +117,31 @@ static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted,
     json_t *object = (json_t *)json; // iterators take no const, but do not modify it
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
+        const json_t *value = json_object_iter_value(at);
+        bool content = message && text_is(key, "content") && json_is_string(value);
         if (!jinja_string_make(run, key, untrusted, &pairs[count].key) ||
-            !value_of(run, json_object_iter_value(at), untrusted, &pairs[count].value))
+            !(content ? content_of : value_of)(run, value, untrusted, &pairs[count].value))
             return false;
         count++;
     }
     return jinja_dict_make(run, pairs, count, out);
+}
+
+// messages: true if the items are messages whose contents become lists.
+static bool array_of(struct jinja_run *run, const json_t *json, bool untrusted, bool messages,
+                     struct jinja_value *out)
+{
+    struct jinja_items items = {0};
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        const json_t *value = json_array_get(json, i);
+        struct jinja_value item;
+        bool made = messages && json_is_object(value)
+                        ? object_of(run, value, untrusted, true, &item)
+                        : value_of(run, value, untrusted, &item);
+        if (!made || !jinja_items_add(run, &items, item))
+            return false;
+    }
+    return jinja_items_list(run, &items, JINJA_IS_LIST, out);
 }
 
 static bool real_of(struct jinja_run *run, const json_t *json, struct jinja_value *out)
@@ -135,10 +161,10 @@ static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
     bool fine = true;
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        fine = object_of(run, json, untrusted, out);
+        fine = object_of(run, json, untrusted, false, out);
         break;
     case JSON_ARRAY:
-        fine = array_of(run, json, untrusted, out);
+        fine = array_of(run, json, untrusted, false, out);
         break;
     case JSON_STRING:
         fine = jinja_string_make(run, text_span(json_string_value(json), json_string_length(json)),
@@ -171,7 +197,7 @@ static bool is_trusted(const struct chat_input *in, struct text name)
 }
 
 // Binds every name of the program to a variable of the request, to a function, or to nothing.
-static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
+static bool globals_fill(struct jinja_run *run, const struct chat_input *in, bool parts)
 {
     const struct jinja_program *program = run->program;
     run->globals = jinja_alloc(run, program->name_count, sizeof *run->globals);
@@ -183,7 +209,9 @@ static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
         const struct jinja_row *row = jinja_global_find(name);
         run->globals[i] = (struct jinja_value){.kind = JINJA_MISSING};
         if (json) {
-            if (!value_of(run, json, !is_trusted(in, name), &run->globals[i]))
+            bool messages = parts && text_is(name, "messages") && json_is_array(json);
+            if (!(messages ? array_of(run, json, true, true, &run->globals[i])
+                           : value_of(run, json, !is_trusted(in, name), &run->globals[i])))
                 return false;
         } else if (row) {
             struct jinja_function *function = jinja_alloc(run, 1, sizeof *function);
@@ -236,27 +264,46 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
     *out = (struct chat_output){0};
     if (!json_is_object(in->variables))
         return error_set(err, STATUS_INVALID, "the variables of a chat template must be an object");
-    if (globals_fill(&run, in) && jinja_exec(&run, &frame, chat->program.body) &&
+    if (globals_fill(&run, in, chat->reads_parts) && jinja_exec(&run, &frame, chat->program.body) &&
         segments_cut(&run, &prompt, out))
         return STATUS_OK;
     check(run.status != STATUS_OK, "a rendering failed without a reason, line %u", run.line);
     return run.status;
 }
 
-bool chat_template_accepts_late_system(const struct chat_template *chat)
+// Text that no template contains.
+static const char probe[] = "weft-probe-7f3a";
+
+// Returns true if the template outputs the probe, which is in the messages. Owns `messages`.
+static bool probe_is_rendered(const struct chat_template *chat, json_t *messages)
 {
-    static const char marker[] = "weft-probe-7f3a";
     struct chat_output out;
     struct arena *arena = arena_create(0, 64u * 1024 * 1024);
-    json_t *variables =
-        json_pack("{s:s, s:s, s:b, s:[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]}", "bos_token", "",
-                  "eos_token", "", "add_generation_prompt", 1, "messages", "role", "user",
-                  "content", "a", "role", "assistant", "content", "b", "role", "system", "content",
-                  marker, "role", "user", "content", "c");
-    const struct chat_input in = {.variables = variables};
-    bool accepts = variables && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
-                   memmem(out.text.at, out.text.bytes, marker, sizeof marker - 1);
+    json_t *variables = json_pack("{s:s, s:s, s:b, s:o}", "bos_token", "", "eos_token", "",
+                                  "add_generation_prompt", 1, "messages", messages);
+    const struct chat_input in = {.variables = variables, .limits = {.steps_max = 1 << 20}};
+    bool rendered = variables && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
+                    memmem(out.text.at, out.text.bytes, probe, sizeof probe - 1);
     json_decref(variables);
     arena_destroy(arena);
-    return accepts;
+    return rendered;
+}
+
+// Returns true if the template outputs a content that is a list of parts, but not one that is a
+// text, as templates of multimodal models do.
+static bool template_reads_parts(struct chat_template *chat)
+{
+    static const char form[] = "[{s:s,s:s}]";
+    if (probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe)))
+        return false;
+    chat->reads_parts = true; // for this rendering
+    return probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe));
+}
+
+bool chat_template_accepts_late_system(const struct chat_template *chat)
+{
+    return probe_is_rendered(chat,
+                             json_pack("[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user",
+                                       "content", "a", "role", "assistant", "content", "b", "role",
+                                       "system", "content", probe, "role", "user", "content", "c"));
 }
