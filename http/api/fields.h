@@ -172,6 +172,9 @@ struct part_kind {
     const char *type, *key;
 };
 
+// End of the message about a part with an image, audio or a document.
+#define TEXT_ONLY "which is not served: this server reads text only, also with multimodal models"
+
 // Appends the texts of all parts without a separator. kinds: the accepted types, ended by a row
 // whose type is NULL; error messages about other types name the first one.
 void parts_read(struct json_buffer *out, struct fields *f, const json_t *content, const char *path,

@@ -51,8 +51,12 @@ static const struct field_rules block_rules = FIELD_RULES(block_rows, NULL);
 static void refuse_type(struct fields *f, const char *path, struct text type)
 {
     struct text shown = text_head(type, 64);
-    fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
-                "content type '%.*s' is not supported by this model", (int)shown.bytes, shown.at);
+    if (text_is(type, "image") || text_is(type, "document"))
+        fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path, "has the content type '%.*s', " TEXT_ONLY,
+                    (int)shown.bytes, shown.at);
+    else
+        fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path, "cannot have the content type '%.*s'",
+                    (int)shown.bytes, shown.at);
 }
 
 // Returns the type of a block, which must be an object. On failure, at is NULL.

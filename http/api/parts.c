@@ -16,13 +16,14 @@ static const struct field_rules part_rules = FIELD_RULES(part_rows, NULL);
 static void part_refuse(struct fields *f, const char *path, struct text type,
                         const struct part_kind *kinds)
 {
-    static const char *const known[] = {"image_url", "input_image", "image",      "input_audio",
-                                        "audio_url", "video_url",   "input_file", "file"};
+    static const char *const known[] = {"image_url",  "input_image", "image",   "input_audio",
+                                        "audio_url",  "audio",       "video",   "video_url",
+                                        "input_file", "file",        "document"};
     struct text shown = text_head(type, 64);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (text_is(type, known[i])) {
-            fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path,
-                        "is '%.*s', which this model does not support", (int)shown.bytes, shown.at);
+            fields_fail(f, HTTP_UNSUPPORTED_CONTENT, path, "is '%.*s', " TEXT_ONLY,
+                        (int)shown.bytes, shown.at);
             return;
         }
     }

@@ -187,7 +187,7 @@ def test_71_forms_of_results():
         assert text == ("It rains at noon." if len(form) == 2 else "Let me see.")
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
     wrong = [([first], "has none"), ([first, first, second], "twice"),
-             ([{**first, "content": [image]}, second], "content type 'image'"),
+             ([{**first, "content": [image]}, second], "the content type 'image'"),
              ([{**first, "tool_use_id": "toolu_x"}, second], "'toolu_x' is not a call id")]
     for form, says in wrong:
         try:

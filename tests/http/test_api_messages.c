@@ -229,7 +229,7 @@ TEST(test_system)
     expect_prompt("[" USER "]", ",\"system\":null", "[user]u" END_PROMPT, NULL);
     expect_prompt("[" USER "]", ",\"system\":5", NULL, "system: must be a string");
     expect_prompt("[" USER "]", ",\"system\":[{\"type\":\"image\"}]", NULL,
-                  "system.0: content type 'image'");
+                  "system.0: has the content type 'image'");
     const char *inside = "[" USER ",{\"role\":\"system\",\"content\":\"t\"}]";
     expect_prompt(inside, ",\"system\":\"s\"", "[system]s[user]u[system]t" END_PROMPT, NULL);
     fake_chat.system_inside = false;
@@ -283,10 +283,11 @@ TEST(test_tool_history)
         NULL);
     expect_prompt("[" BLOCKS("user", RESULT) "]", "", NULL, "messages.0.content.0.tool_use_id");
     expect_prompt("[" BLOCKS("user", USE) "]", "", NULL, "content type 'tool_use'");
-    expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":"
-                       "\"image\"}]}"),
-                  "", NULL,
-                  "messages.2.content.0.content.0: content type 'image' is not supported");
+    expect_prompt(
+        TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":"
+             "\"image\"}]}"),
+        "", NULL,
+        "messages.2.content.0.content.0: has the content type 'image', which is not served");
 }
 
 // Gateways send the blocks of one turn as separate messages.
@@ -364,7 +365,8 @@ TEST(test_blocks)
                                      "\"ephemeral\"},\"citations\":null}") "]",
                   "", "[user]" END_PROMPT, NULL);
     expect_prompt("[" BLOCKS("user", "{\"type\":\"image\",\"source\":{}}") "]", "", NULL,
-                  "messages.0.content.0: content type 'image' is not supported by this model");
+                  "messages.0.content.0: has the content type 'image', which is not served: this "
+                  "server reads text only, also with multimodal models");
     expect_prompt("[" BLOCKS("user", TEXT("a") ",{\"type\":\"text\"}") "]", "", NULL,
                   "messages.0.content.1.text: is required");
     expect_prompt("[" BLOCKS("user", "5") "]", "", NULL, "messages.0.content.0: must be an object");
