@@ -5,8 +5,8 @@
   tools/models_table.py --write [PROGRAM]    writes both
   tools/models_table.py --check [PROGRAM]    prints the lines in which they differ and exits 1
 
-PROGRAM (build/release/bin/models_rows) prints the tables in runtime/model/arch.c and
-runtime/source/config_keys.c; the meaning of a flag is its comment in runtime/model/arch.h.
+PROGRAM (build/release/bin/models_rows) prints the tables in runtime/model/arch.c,
+runtime/model/wrapper.c and runtime/source/config_keys.c; the meaning of a flag is its comment in runtime/model/arch.h.
 """
 import json
 import pathlib
@@ -20,9 +20,10 @@ DECODERS, ENCODERS = 1, 2
 
 HEAD = """# Models
 
-`tools/models_table.py` generates this page from the tables in `runtime/model/arch.c` and
-`runtime/source/config_keys.c`. `weft inspect MODEL` prints for one model, also for a folder with
-`config.json` alone, what it is, whether it is served and how much memory it takes.
+`tools/models_table.py` generates this page from the tables in `runtime/model/arch.c`,
+`runtime/model/wrapper.c` and `runtime/source/config_keys.c`. `weft inspect MODEL` prints for one
+model, also for a folder with `config.json` alone, what it is, whether it is served and how much
+memory it takes.
 
 - **Formats.** Folders with safetensors or, if there are none, `pytorch_model.bin` (one file, or the
   files of its index, as torch.save has written them since torch 1.6; weft reads tensors from them
@@ -38,12 +39,21 @@ HEAD = """# Models
 - **Devices.** All families run on `cpu` and on `cuda`.
 - **Tensor parallel.** Several GPUs, or ranks on a CPU, can share a model of the families marked
   "yes" ([`SEVERAL_GPUS.md`](SEVERAL_GPUS.md)).
-- **Not served** are heads for masked tokens (`...ForMaskedLM` serves embeddings), classifiers with
-  several labels, images and audio.
+- **Not served.** The tables name what of a family is not served. No model serves images, videos
+  and audio, a request with which is an error, and classifiers with several labels.
 - **Everything else is refused.** Weft answers as the reference implementation does or refuses the
   model with one sentence: for an unknown name in `architectures`, for a key below whose value it
   would ignore, and for a tensor that no part of the model uses.
 """
+PARTS = """## Text parts of multimodal checkpoints
+
+The text part of these checkpoints is a decoder of the table above: `text_config` of `config.json`
+describes it, and `model_type` there determines which one. Tensors of the other parts are not
+loaded. The server logs a line about this when it starts, and an image or another such input in a
+request is a 400 error. Embedders and rerankers made of such checkpoints are refused.
+
+| `architectures` in config.json | text part | not served | tensor parallel |
+|---|---|---|---|"""
 KEYS = """
 ## Keys that change what a model computes
 
@@ -53,7 +63,7 @@ unless the architecture reads the key (first tables). `rope.` begins a member of
 or `rope_scaling`; members that are not listed are refused too. The third column is the key of a
 GGUF file after the name of its family.
 """
-SHORT = "<!-- tools/models_table.py writes the next four lines -->\n"
+SHORT = "<!-- tools/models_table.py writes the next five lines -->\n"
 
 
 def flag_meanings():
@@ -78,6 +88,16 @@ def families(rows):
     return out
 
 
+def not_served(rows):
+    """Returns the classes of a family that are not served, and what of a class is not."""
+    kinds = {row["serves"] for row in rows}
+    out = ["`%s`" % name for kind, name in (("embedder", "...Model"), ("reranker", "...ForSequenceClassification"))
+           if kind not in kinds]
+    if any("ForMaskedLM" in row["name"] for row in rows):
+        out.append("masked tokens: `...ForMaskedLM` gives vectors")
+    return ", ".join(out) or "–"
+
+
 def family_line(name, rows, meanings):
     serves = []
     for kind in ("generator", "embedder", "reranker"):
@@ -90,9 +110,17 @@ def family_line(name, rows, meanings):
     notes = [meaning for bit, meaning in sorted(meanings.items()) if common & bit]
     notes += sorted({"reads `%s`" % key for row in rows for key in (row["reads"] or "").split()})
     gguf = sorted({row["gguf"] for row in rows if row["gguf"]})
-    return "| %s | %s | %s | %s | %s |" % (
-        name, "; ".join(serves), ", ".join("`%s`" % g for g in gguf) or "no",
+    return "| %s | %s | %s | %s | %s | %s |" % (
+        name, "; ".join(serves), not_served(rows), ", ".join("`%s`" % g for g in gguf) or "no",
         "yes" if all(row["split"] for row in rows) else "no", "; ".join(notes) or "–")
+
+
+def wrapper_line(wrapper, split):
+    """Returns the row of a multimodal checkpoint. split: {architecture: whether ranks can share it}."""
+    texts = sorted(wrapper["texts"])
+    return "| `%s` | %s | %s | %s |" % (
+        wrapper["name"], ", ".join("`%s`" % name for name in texts), wrapper["media"],
+        "yes" if all(split[name] for name in texts) else "no")
 
 
 def neutral_text(key):
@@ -108,12 +136,15 @@ def neutral_text(key):
 def page_make(data):
     lines = [HEAD]
     for title, decoder in (("Decoders", True), ("Encoders", False)):
-        lines += ["## %s" % title, "", "| family | `architectures` in config.json | GGUF | tensor parallel | properties |",
-                  "|---|---|---|---|---|"]
+        lines += ["## %s" % title, "", "| family | `architectures` in config.json | not served | GGUF | tensor parallel | properties |",
+                  "|---|---|---|---|---|---|"]
         for name, rows in families(data["architectures"]).items():
             if rows[0]["decoder"] == decoder:
                 lines.append(family_line(name, rows, flag_meanings()))
         lines.append("")
+        if decoder:
+            split = {row["name"]: row["split"] for row in data["architectures"]}
+            lines += [PARTS] + [wrapper_line(wrapper, split) for wrapper in data["wrappers"]] + [""]
     lines[-1:] = [KEYS, "| key | values that change nothing | GGUF | meaning | families |", "|---|---|---|---|---|"]
     for key in sorted(data["keys"], key=lambda key: (key["name"].startswith("rope."), key["name"])):
         lines.append("| `%s` | %s | %s | %s | %s |" % (
@@ -127,9 +158,11 @@ def readme_make(data, old):
     found = families(data["architectures"])
     decoders = ", ".join(name for name, rows in found.items() if rows[0]["decoder"])
     encoders = ", ".join(name for name, rows in found.items() if not rows[0]["decoder"])
+    parts = ", ".join(family_of(wrapper["name"]) for wrapper in data["wrappers"])
     short = ("| task | families of models |\n|---|---|\n"
              "| chat, completions, responses, messages | %s |\n"
-             "| embeddings, rerank | %s, and the same decoders |\n" % (decoders, encoders))
+             "| the same, as the text part of multimodal checkpoints | %s |\n"
+             "| embeddings, rerank | %s, and the same decoders |\n" % (decoders, parts, encoders))
     return re.sub(re.escape(SHORT) + r"(\|[^\n]*\n)*", lambda _: SHORT + short, old)
 
 

@@ -64,12 +64,20 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
     if (!name)
         return error_set(err, STATUS_INVALID, "config.json: \"architectures\" names nothing");
     config->arch = architecture_find(name);
+    config->wrapper = config->arch ? NULL : wrapper_find(name);
     if (config->arch)
+        config->name = config->arch->name;
+    if (config->wrapper)
+        config->name = config->wrapper->name;
+    if (config->name)
         return STATUS_OK;
-    char known[ERROR_TEXT_MAX];
+    char known[ERROR_TEXT_MAX], parts[ERROR_TEXT_MAX];
     architecture_list(known, sizeof known);
+    wrapper_list(parts, sizeof parts);
     return error_set(err, STATUS_UNSUPPORTED,
-                     "the architecture %.64s is not served; served are those of %s", name, known);
+                     "the architecture %.64s is not served; served are those of %s, and the text "
+                     "parts of %s",
+                     name, known, parts);
 }
 
 // Refuses a checkpoint that config.json declares as quantised.
@@ -120,7 +128,7 @@ struct config_facts config_facts_of(const struct model_config *config)
 {
     return (struct config_facts){
         .family = config->arch->family == ARCH_DECODER ? KEY_DECODERS : KEY_ENCODERS,
-        .name = config->arch->name,
+        .name = config->name,
         .reads = config->arch->reads,
         .head_dim = config->head_dim,
         .hidden = config->hidden,
@@ -196,7 +204,7 @@ static enum status activation_read(struct model_config *config, const json_t *js
     }
     return error_set(err, STATUS_UNSUPPORTED,
                      "config.json: hidden_act %.32s is not supported for %s",
-                     name ? name : "(not a string)", config->arch->name);
+                     name ? name : "(not a string)", config->name);
 }
 
 static enum status biases_read(struct model_config *config, const json_t *json, struct error *err)
@@ -293,7 +301,7 @@ static enum status labels_read(struct model_config *config, const json_t *json, 
         return error_set(err, STATUS_UNSUPPORTED,
                          "config.json: %s has %u labels; a reranker has one, classifiers are not "
                          "served",
-                         config->arch->name, config->labels);
+                         config->name, config->labels);
     return status;
 }
 
@@ -345,7 +353,13 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     enum status status = arch_read(out, json, err);
     if (status != STATUS_OK)
         return status;
-    json_t *all = json_copy((json_t *)json);
+    json_t *all = NULL;
+    if (out->wrapper)
+        status = wrapper_text(&all, &out->arch, out->wrapper, json, err);
+    else
+        all = json_copy((json_t *)json);
+    if (status != STATUS_OK)
+        return status;
     if (json_is_null(json_object_get(all, "rope_scaling")))
         json_object_del(all, "rope_scaling"); // the reference's class takes its default
     json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;

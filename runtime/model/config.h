@@ -9,6 +9,7 @@
 #include "runtime/model/arch.h"
 #include "runtime/model/model.h"
 #include "runtime/model/quantised.h"
+#include "runtime/model/wrapper.h"
 #include "runtime/source/config_keys.h"
 #include "runtime/source/modules.h"
 
@@ -79,7 +80,9 @@ struct layer_kind {
 };
 
 struct model_config {
+    const char *name; // published name of the architecture, or of the wrapper
     const struct architecture *arch;
+    const struct wrapper *wrapper; // NULL: the model is no part of a multimodal checkpoint
     enum model_kind kind;
     enum rerank_form rerank;
     enum pooling pooling;

@@ -172,6 +172,11 @@ static enum status kind_settle(struct model_config *config, const struct modules
     const struct module *answer = modules_find(modules, "LogitScore");
     const struct module *pooling = modules_find(modules, "Pooling");
     bool marked = answer || cross_encoder || yes_no_marked(json, folder, "reranker");
+    if (config->wrapper && (modules->listed || marked))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: an embedder or reranker made of %s is not served: it has a prompt of "
+                         "its own",
+                         folder, config->name);
     // Any fine-tuned model may have a score head, but only Qwen3-Reranker uses the yes/no prompt.
     if (config->arch->flags & ARCH_YES_NO_PROMPT)
         config->rerank =
@@ -183,7 +188,7 @@ static enum status kind_settle(struct model_config *config, const struct modules
     }
     if (answer)
         return error_set(err, STATUS_UNSUPPORTED, "%s: LogitScore over %s is not supported", folder,
-                         config->arch->name);
+                         config->name);
     if (!modules->listed && config->kind == MODEL_EMBEDDER &&
         config->arch->family == ARCH_ENCODER) {
         config->pooling = POOL_MEAN; // as sentence-transformers
@@ -241,6 +246,8 @@ static enum status config_ends_read(struct model_config *config, const json_t *j
 {
     bool needed = config->end_count == 0;
     enum status status = end_ids_read(config, json, "config.json", err);
+    if (status == STATUS_OK && config->wrapper)
+        status = end_ids_read(config, json_object_get(json, "text_config"), "config.json", err);
     if (status == STATUS_OK || needed)
         return status;
     log_line(LOG_WARNING, "%s/%s: it is left out", config->weights_folder, err->text);

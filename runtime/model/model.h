@@ -53,8 +53,7 @@ struct model_options {
     enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults
     struct model_defaults defaults; // used with DEFAULTS_GIVEN
     int32_t yes_id, no_id;          // RERANK_YES_NO: token ids of "yes" and "no"; -1: not found
-    // For a reranker that supports both forms: 1 + enum rerank_form; 0: the form that its folder
-    // indicates.
+    // Rerankers of both forms: 1 + enum rerank_form; 0: the form that the folder indicates.
     int rerank;
     uint32_t tokenizer_length; // the tokenizer's limit, for embedders and rerankers; 0: none
     // share.tp_size: number of devices that share the model. devices: one for each rank, the first
@@ -72,7 +71,9 @@ struct model_options {
 struct model_facts {
     enum model_kind kind;
     enum rerank_form rerank;
-    char architecture[64];      // published name: "Qwen2ForCausalLM"
+    char architecture[64]; // published name: "Qwen2ForCausalLM"
+    // Multimodal checkpoints: architecture of the decoder; inputs that are not served. Else NULL.
+    const char *text_part, *media;
     enum dtype dtype, kv_dtype; // dtypes of the weights; of keys and values
     char formats[FORMATS_TEXT]; // names of the formats of weights held as codes; empty: none
     uint64_t parameter_count;
@@ -102,8 +103,7 @@ struct model_facts {
 // Adds an end-of-sequence id before model_open. False: not in the vocabulary, or 32 exist.
 bool model_facts_add_end(struct model_facts *facts, int32_t id);
 
-// Returns the minimum number of tokens per step of a generator: with all sequences decoding, a
-// quarter of the step is left for prompts.
+// Returns a generator's minimum of tokens per step: a quarter is left when all sequences decode.
 static inline uint32_t model_tokens_min(uint32_t sequences)
 {
     return sequences + (sequences + 2) / 3;
@@ -119,8 +119,7 @@ struct model_plan {
     struct model_parts *parts;  // private: parsed config and tensor list
 };
 
-// Reads sampling defaults from a file in the form of generation_config.json. INVALID if a value is
-// out of its range.
+// Reads sampling defaults from a file like generation_config.json. INVALID: a value does not fit.
 enum status model_defaults_read(struct model_defaults *out, const char *file,
                                 struct error *err) MUST_USE;
 

@@ -15,6 +15,7 @@ static void outline_fill(struct model_outline *out, const struct config_files *f
     const json_t *json = files->json, *text = json_object_get(json, "text_config");
     const json_t *const levels[] = {json, text};
     const char *name = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
+    const char *type = json_string_value(json_object_get(text, "model_type"));
     const char *dtype = NULL;
     for (int i = 0; i < 2 && !dtype; i++) {
         dtype = json_string_value(json_object_get(levels[i], "torch_dtype"));
@@ -25,6 +26,7 @@ static void outline_fill(struct model_outline *out, const struct config_files *f
     const struct quantised *q = quantised.where ? &quantised : &files->quantised;
     size_t end;
     safe_put(out->architecture, sizeof out->architecture, text_of(name ? name : ""));
+    safe_put(out->text_part, sizeof out->text_part, text_of(type ? type : ""));
     if (q->where)
         snprintf(out->format, sizeof out->format, "quantised, %s (%s)", q->method, q->where);
     else if (source_is_gguf(files->weights_folder, &end))

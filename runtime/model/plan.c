@@ -54,7 +54,7 @@ static enum status form_choose(struct model_parts *parts, struct error *err)
             return STATUS_OK;
         return error_set(err, STATUS_INVALID,
                          "--rerank-prompt %s: a %s of this folder can only read %s; leave it out",
-                         names[wanted], c->arch->name, names[c->rerank]);
+                         names[wanted], c->name, names[c->rerank]);
     }
     if (wanted >= 0)
         c->rerank = (enum rerank_form)wanted;
@@ -62,7 +62,7 @@ static enum status form_choose(struct model_parts *parts, struct error *err)
         return STATUS_OK; // rank 0 logs it
     log_line(LOG_INFO,
              "%s: queries and documents are read %s; --rerank-prompt %s reads them the other way",
-             c->arch->name, c->rerank == RERANK_YES_NO ? "in Qwen3-Reranker's prompt" : "as a pair",
+             c->name, c->rerank == RERANK_YES_NO ? "in Qwen3-Reranker's prompt" : "as a pair",
              names[c->rerank == RERANK_PAIR]);
     return STATUS_OK;
 }
@@ -194,7 +194,9 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
 static void facts_init(struct model_facts *facts, const struct model_parts *parts)
 {
     const struct model_config *c = &parts->config;
-    strncpy(facts->architecture, c->arch->name, sizeof facts->architecture - 1);
+    strncpy(facts->architecture, c->name, sizeof facts->architecture - 1);
+    facts->text_part = c->wrapper ? c->arch->name : NULL;
+    facts->media = c->wrapper ? c->wrapper->media : NULL;
     facts->kind = c->kind;
     facts->rerank = c->rerank;
     facts->dtype = parts->weights.dtype;

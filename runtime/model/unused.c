@@ -87,6 +87,15 @@ static bool zero_bias(const struct tensors *tensors, const struct tensor *bias)
     return zeros;
 }
 
+// Returns true for a tensor of a multimodal checkpoint that may be unused. name: the tensor's name
+// with the prefix.
+static bool wrapper_spare(const char *name, const struct model_config *config)
+{
+    const struct wrapper *wrapper = config->wrapper;
+    return wrapper &&
+           (wrapper_other(wrapper, name) || (config->tied && wrapper_head(wrapper, name)));
+}
+
 enum status unused_check(const struct weight_list *list, const struct weight_list_args *args,
                          const char *prefix, struct error *err)
 {
@@ -107,13 +116,14 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
         char in_file[TENSOR_NAME_MAX];
         const char *rest = starts_with(name, prefix) ? name + strlen(prefix) : name;
         if (used[i] || zero_bias(tensors, tensors_at(tensors, i)) ||
-            (gguf ? gguf_spare(name, config) : folder_spare(rest, config)))
+            (gguf ? gguf_spare(name, config) : folder_spare(rest, config)) ||
+            wrapper_spare(name, config))
             continue;
         status = error_set(err, STATUS_UNSUPPORTED,
                            "the tensor %s is not used by %s of %u layers: the %s is of a variant "
                            "that is not served, take %s",
                            safe_of(text_of(tensors_name_in_file(tensors, name, in_file))).at,
-                           config->arch->name, config->layers, gguf ? "file" : "checkpoint",
+                           config->name, config->layers, gguf ? "file" : "checkpoint",
                            gguf ? "the model's Hugging Face folder" : "another model");
     }
     heap_free(used);

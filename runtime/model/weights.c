@@ -21,7 +21,7 @@ struct lister {
     const struct weight_list_args *args;
     const struct model_config *config;
     struct weight_list *list;
-    const char *prefix;
+    const char *prefix, *head; // of the tensors' names; name of the head, or NULL
     struct error *err;
     enum status status; // the first failure; later calls do nothing
 };
@@ -114,7 +114,7 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
     if (!tensor) {
         p->status = error_set(p->err, STATUS_NOT_FOUND,
                               "the tensor %s, which %s needs, is not in the checkpoint%s",
-                              name_shown, p->config->arch->name, words->remedy);
+                              name_shown, p->config->name, words->remedy);
         quantised_explain(p, name);
         return;
     }
@@ -450,8 +450,18 @@ static void weight_add_table(struct lister *p, uint32_t index, const char *forma
     weight_add(p, &spec);
 }
 
+// Returns true if the checkpoint has both tables, of one shape, with different bytes.
+static bool head_differs(const struct tensors *tensors, const char *embed, const char *head)
+{
+    const struct tensor *a = tensors_find(tensors, embed), *b = tensors_find(tensors, head);
+    return a && b && !a->packed && !b->packed && a->dims == b->dims && a->dtype == b->dtype &&
+           a->bytes == b->bytes && memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0 &&
+           memcmp(a->map, b->map, a->bytes) != 0;
+}
+
 // Adds the embedding table and, for a generator, the head. A checkpoint with a tied head may
 // contain either name. If config.json does not specify it and there is no head, the head is tied.
+// A head that differs from the table is used even if config.json declares it as tied.
 static void weight_add_embedding(struct lister *p)
 {
     const struct model_config *c = p->config;
@@ -459,12 +469,13 @@ static void weight_add_embedding(struct lister *p)
     const struct tensors *tensors = p->args->tensors;
     char embed[NAME_MAX_BYTES];
     name_make(embed, p, names->embed.name, 0, "");
-    const char *head = names->head.name;
+    const char *head = p->head;
     bool no_head = tensors && !(head && tensors_find(tensors, head));
-    bool tied = c->tied || (no_head && !c->tied_given);
+    bool answers = c->kind == MODEL_GENERATOR;
+    bool own = answers && tensors && head && head_differs(tensors, embed, head);
+    bool tied = !own && (c->tied || (no_head && !c->tied_given));
     bool no_table = tensors && !tensors_find(tensors, embed);
     const char *table = tied && no_table && !no_head ? head : embed;
-    bool answers = c->kind == MODEL_GENERATOR;
     bool one = tied && answers;
     struct model_span vocab = p->args->sizes->vocab;
     struct weight_spec rows = {MODEL_EMBED,
@@ -504,7 +515,7 @@ static void weight_add_answer(struct lister *p)
     }
     char embed[NAME_MAX_BYTES];
     name_make(embed, p, c->arch->names->embed.name, 0, "");
-    const char *head = c->arch->names->head.name;
+    const char *head = p->head;
     bool stored = args->tensors && tensors_find(args->tensors, head);
     bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
     struct weight_spec spec = {
@@ -557,7 +568,7 @@ static void labels_check(struct lister *p, const char *name)
         p->status = error_set(p->err, STATUS_UNSUPPORTED,
                               "%s has %" PRIu64 " labels (rows of %s); a reranker has one, "
                               "classifiers are not served",
-                              p->config->arch->name, tensor->shape[0], weight);
+                              p->config->name, tensor->shape[0], weight);
 }
 
 static void weight_add_head(struct lister *p, const char *name, bool bias)
@@ -586,7 +597,7 @@ static void weight_add_score(struct lister *p)
         weight_add_head(p, "classifier.out_proj", true);
         break;
     case HEAD_NONE:
-        check(false, "%s has no score", p->config->arch->name);
+        check(false, "%s has no score", p->config->name);
     }
 }
 
@@ -604,21 +615,35 @@ static void weight_add_encoder_ends(struct lister *p)
     weight_add_vector(p, MODEL_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
 }
 
-// Chooses the prefix of the checkpoint's tensor names by the anchor tensor.
+// Returns prefix i of the tensor names, or NULL after the last one. Sets *head to the name of the
+// head in a checkpoint with this prefix.
+static const char *prefix_at(const struct model_config *config, int i, const char **head)
+{
+    const struct wrapper *wrapper = config->wrapper;
+    *head = wrapper ? wrapper->names[i].head : config->arch->names->head.name;
+    return wrapper ? wrapper->names[i].prefix : config->arch->names->prefixes[i];
+}
+
+// Chooses the prefix of the checkpoint's tensor names by the anchor tensor, and the head's name.
 static void prefix_choose(struct lister *p)
 {
-    const struct arch_names *names = p->config->arch->names;
-    p->prefix = names->prefixes[0];
-    if (!p->args->tensors)
-        return;
-    char name[NAME_MAX_BYTES];
-    for (int i = 0; names->prefixes[i]; i++) {
-        snprintf(name, sizeof name, "%s%s", names->prefixes[i], names->anchor);
-        if (tensors_find(p->args->tensors, name)) {
-            p->prefix = names->prefixes[i];
-            return;
+    const struct tensors *tensors = p->args->tensors;
+    const char *prefix, *head;
+    bool found = false;
+    p->prefix = prefix_at(p->config, 0, &p->head);
+    for (int i = 0; tensors && !found && (prefix = prefix_at(p->config, i, &head)); i++) {
+        char name[NAME_MAX_BYTES];
+        snprintf(name, sizeof name, "%s%s", prefix, p->config->arch->names->anchor);
+        found = tensors_find(tensors, name) != NULL;
+        if (found) {
+            p->prefix = prefix;
+            p->head = head;
         }
     }
+    // The head may have the name that belongs to another prefix.
+    for (int i = 0; tensors && prefix_at(p->config, i, &head); i++)
+        if (head && !tensors_find(tensors, p->head) && tensors_find(tensors, head))
+            p->head = head;
 }
 
 // Returns the first layer's output projection, whose type counts as the checkpoint's; NULL: the

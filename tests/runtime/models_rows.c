@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the table of architectures and the table of keys as JSON, for tools/models_table.py, which
-// writes docs/MODELS.md from them. One thread.
+// Prints the tables of architectures, of multimodal checkpoints and of keys as JSON, for
+// tools/models_table.py, which writes docs/MODELS.md from them. One thread.
 #include "base/json.h"
 #include "runtime/model/arch.h"
+#include "runtime/model/wrapper.h"
 #include "runtime/source/config_keys.h"
 #include "runtime/source/gguf_documents.h"
 
@@ -29,6 +30,16 @@ int main(void)
                              (json_int_t)arch->flags, "reads", words(arch->reads), "split",
                              arch->names->q.axis != SHARD_NONE && !(arch->flags & ARCH_QK_NORM_ALL),
                              "gguf", words(gguf_family(arch->name))));
+    json_t *wrappers = json_array();
+    const struct wrapper *wrapper;
+    for (uint32_t i = 0; (wrapper = wrapper_at(i)); i++) {
+        json_t *texts = json_array();
+        const char *text;
+        for (uint32_t t = 0; (text = wrapper_text_at(wrapper, t)); t++)
+            json_array_append_new(texts, json_string(text));
+        json_array_append_new(wrappers, json_pack("{s:s, s:s, s:o}", "name", wrapper->name, "media",
+                                                  wrapper->media, "texts", texts));
+    }
     const struct config_key *key;
     for (uint32_t i = 0; (key = config_key_at(i)); i++)
         json_array_append_new(keys, json_pack("{s:s, s:o, s:I, s:I, s:f, s:o, s:s}", "name",
@@ -36,7 +47,8 @@ int main(void)
                                               (json_int_t)key->families, "neutral",
                                               (json_int_t)key->neutral, "value", key->value,
                                               "words", words(key->words), "meaning", key->meaning));
-    json_t *all = json_pack("{s:o, s:o}", "architectures", archs, "keys", keys);
+    json_t *all =
+        json_pack("{s:o, s:o, s:o}", "architectures", archs, "wrappers", wrappers, "keys", keys);
     if (json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || fflush(stdout) != 0)
         return 1;
     json_decref(all);

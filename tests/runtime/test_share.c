@@ -328,7 +328,8 @@ static void test_sizes_of_a_rank(void **state)
     (void)state;
     struct error err;
     struct model_sizes sizes;
-    struct model_config config = {.arch = architecture_find("LlamaForCausalLM"),
+    struct model_config config = {.name = "LlamaForCausalLM",
+                                  .arch = architecture_find("LlamaForCausalLM"),
                                   .vocab = 1001,
                                   .hidden = 96,
                                   .layers = 3,
@@ -371,7 +372,8 @@ static void test_possible_sizes(void **state)
         struct error err;
         char text[160];
         struct model_sizes sizes;
-        struct model_config config = {.arch = architecture_find("LlamaForCausalLM"),
+        struct model_config config = {.name = "LlamaForCausalLM",
+                                      .arch = architecture_find("LlamaForCausalLM"),
                                       .vocab = cases[i].vocab,
                                       .heads = cases[i].heads,
                                       .kv_heads = cases[i].kv_heads,
