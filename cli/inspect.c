@@ -108,10 +108,14 @@ static void outline_print(const struct session *session, enum status status)
     if (outline.architecture[0] == '\0')
         return;
     bool fits = status != STATUS_NO_MEMORY;
-    printf("architecture: %s\nformat: %s\nserved: %s%s%s\n", outline.architecture, outline.format,
-           judged == STATUS_OK && m->plan ? "yes, as " : "no",
-           judged == STATUS_OK && m->plan ? model_kind_name(m->plan->facts.kind) : "",
-           fits ? "" : ", but not in the memory of this machine");
+    bool yes = judged == STATUS_OK && m->plan;
+    const char *media = yes ? m->plan->facts.media : NULL;
+    printf("architecture: %s\n", outline.architecture);
+    if (outline.text_part[0] != '\0')
+        printf("text part: %s\n", outline.text_part);
+    printf("format: %s\nserved: %s%s%s%s%s\n", outline.format, yes ? "yes, as " : "no",
+           yes ? model_kind_name(m->plan->facts.kind) : "", media ? " without " : "",
+           media ? media : "", fits ? "" : ", but not in the memory of this machine");
 }
 
 static enum status model_inspect(struct session *session, const char *folder,

@@ -246,6 +246,9 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
         ends_load(m);
     if (m != first)
         return status;
+    if (status == STATUS_OK && m->plan->facts.text_part)
+        log_line(LOG_INFO, "model '%s': of %s the text part is served; %s are not served",
+                 m->spec.id, m->plan->facts.architecture, m->plan->facts.media);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with other ids than "

@@ -24,8 +24,12 @@ void plan_print(FILE *out, const struct loaded_model *m)
     char copy[32] = "";
     if (m->spec.settings.data_parallel_size > 1)
         snprintf(copy, sizeof copy, ", copy %u", m->copy);
-    fprintf(out, "%s%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
-            safe_of(text_of(m->spec.id)).at, copy, f->architecture, model_kind_name(f->kind),
+    char part[160] = "";
+    if (f->text_part)
+        snprintf(part, sizeof part, " (its text part, as %s; %s are not served)", f->text_part,
+                 f->media);
+    fprintf(out, "%s%s: %s%s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
+            safe_of(text_of(m->spec.id)).at, copy, f->architecture, part, model_kind_name(f->kind),
             (double)f->parameter_count / 1e6, facts_held(f), f->max_model_len, ranks);
     struct device_need need = memory_planned(m);
     for (uint32_t i = 0; i < need.count; i++) {
