@@ -83,6 +83,14 @@ MODELS = {
         "Mistral3", "mistral3", text("mistral", head_dim=32, sliding_window=None, rope_theta=1e9),
         dict(model_type="pixtral", head_dim=8, **SMALL), spatial_merge_size=1,
         tie_word_embeddings=True, own_head=True),
+    "mistral3-ministral3": {**wrapped(
+        "Mistral3", "mistral3",
+        text("ministral3", head_dim=32, sliding_window=None, rope_parameters={
+            "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16,
+            "llama_4_scaling_beta": 0.1}),
+        dict(model_type="pixtral", head_dim=8, **SMALL), spatial_merge_size=1,
+        tie_word_embeddings=False), "lengths": [1, 20, 40]},
     "llava": {**wrapped("Llava", "llava", text("llama", num_key_value_heads=4, rms_norm_eps=1e-5),
                         clip(), image_token_index=95), "renamed": MODULES},
     # The class does not divide the logits by logits_scaling.
