@@ -11,7 +11,7 @@
 
 enum {
     TILE_COLS = 128,
-    ORDERED_GROUPS = 1024, // most groups of a row whose scales are computed once
+    ORDERED_GROUPS = 256, // most groups of a row whose scales are computed once
 };
 
 #define E2M1_HALF 0, 0.5f, 1, 1.5f, 2, 3, 4, 6
@@ -25,12 +25,14 @@ const float *packed_e2m1(void)
 
 static float e4m3(uint32_t code)
 {
-    uint32_t exponent = code >> 3 & 15, mantissa = code & 7;
-    float value = exponent == 0 ? ldexpf((float)mantissa, -9)
-                                : ldexpf((float)(8 + mantissa), (int)exponent - 10);
-    if ((code & 127) == 127)
-        value = NAN;
-    return code & 128 ? -value : value;
+    uint32_t sign = (code & 128) << 24, low = code & 127;
+    float value = (float)low * 0x1p-9f; // exponent 0
+    if (low >= 8) {
+        uint32_t bits = sign | (low == 127 ? 0x7FC00000u : (low << 20) + (120u << 23));
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    return sign != 0 ? -value : value;
 }
 
 void packed_e4m3(float values[256])
@@ -57,6 +59,8 @@ static float number_at(const void *numbers, enum packed_number type, uint64_t in
 {
     uint16_t half;
     uint8_t byte;
+    uint32_t bits;
+    float value;
     switch (type) {
     case PACKED_F32:
         return float_at(numbers, index);
@@ -69,7 +73,9 @@ static float number_at(const void *numbers, enum packed_number type, uint64_t in
         memcpy(&byte, (const char *)numbers + index, sizeof byte);
         if (type == PACKED_E4M3)
             return e4m3(byte);
-        return byte == 255 ? NAN : ldexpf(1, byte - 127);
+        bits = byte == 255 ? 0x7FC00000u : byte == 0 ? 0x00400000u : (uint32_t)byte << 23;
+        memcpy(&value, &bits, sizeof value);
+        return value;
     }
     return NAN;
 }
@@ -221,24 +227,27 @@ static void codes_read(uint8_t *out, const struct packed *p, uint32_t row, uint3
         codes_awq(out, p, row, col, cols);
 }
 
-// Computes columns of one row whose groups are in any order, from the scales and zero points of all
-// groups of the row.
-static void ordered_read(float *out, const struct packed *p, uint32_t row, uint32_t col,
-                         uint32_t cols)
+// Computes columns of at most PACKED_TILE_ROWS rows whose groups are in any order, from the scales
+// and zero points of all groups.
+static void ordered_read(float *out, const struct packed *p, const uint32_t *row, uint32_t rows,
+                         uint32_t col, uint32_t cols)
 {
-    float scales[ORDERED_GROUPS], zeros[ORDERED_GROUPS];
-    for (uint32_t g = 0; g < p->groups; g++) {
-        scales[g] = scale_at(p, row, g);
-        zeros[g] = zero_at(p, row, g);
-    }
+    float scales[PACKED_TILE_ROWS][ORDERED_GROUPS], zeros[PACKED_TILE_ROWS][ORDERED_GROUPS];
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t g = 0; g < p->groups; g++) {
+            scales[r][g] = scale_at(p, row[r], g);
+            zeros[r][g] = zero_at(p, row[r], g);
+        }
     for (uint32_t left = 0; left < cols; left += TILE_COLS) {
         uint32_t width = cols - left < TILE_COLS ? cols - left : TILE_COLS;
         uint8_t codes[TILE_COLS];
-        codes_read(codes, p, row, col + left, width);
-        for (uint32_t i = 0; i < width; i++) {
-            uint32_t group = group_at(p, col + left + i);
-            float value = p->values ? p->values[codes[i]] : (float)codes[i];
-            out[left + i] = (value - zeros[group]) * scales[group];
+        uint32_t group[TILE_COLS];
+        memcpy(group, (const char *)p->group_of + (size_t)(col + left) * 4, width * sizeof *group);
+        for (uint32_t r = 0; r < rows; r++) {
+            float *to = out + (uint64_t)r * cols + left;
+            codes_read(codes, p, row[r], col + left, width);
+            for (uint32_t i = 0; i < width; i++)
+                to[i] = ((float)codes[i] - zeros[r][group[i]]) * scales[r][group[i]];
         }
     }
 }
@@ -246,10 +255,12 @@ static void ordered_read(float *out, const struct packed *p, uint32_t row, uint3
 void packed_read(float *out, const struct packed *p, const uint32_t *row, uint32_t rows,
                  uint32_t col, uint32_t cols)
 {
-    bool ordered = p->group_of && p->groups <= ORDERED_GROUPS && p->last == 1;
-    for (uint32_t r = 0; ordered && r < rows; r++)
-        ordered_read(out + (uint64_t)r * cols, p, row[r], col, cols);
-    for (uint32_t left = 0; !ordered && left < cols; left += TILE_COLS) {
+    if (p->group_of && p->groups <= ORDERED_GROUPS && p->last == 1 && !p->values &&
+        rows <= PACKED_TILE_ROWS) {
+        ordered_read(out, p, row, rows, col, cols);
+        return;
+    }
+    for (uint32_t left = 0; left < cols; left += TILE_COLS) {
         uint32_t width = cols - left < TILE_COLS ? cols - left : TILE_COLS;
         for (uint32_t r = 0; r < rows; r++) {
             uint8_t codes[TILE_COLS];

@@ -252,6 +252,20 @@ static void test_damaged_folders_are_refused(void **state)
     }
 }
 
+// The values of the format's definition, also of codes that the golden files do not have.
+static void test_values_of_e4m3(void **state)
+{
+    (void)state;
+    float values[256];
+    packed_e4m3(values);
+    for (int i = 0; i < 127; i++) {
+        float want = i < 8 ? ldexpf((float)i, -9) : ldexpf(1 + (float)(i % 8) / 8, i / 8 - 7);
+        assert_true(values[i] == want && values[i + 128] == -want);
+        assert_true(signbit(values[i + 128]) != 0);
+    }
+    assert_true(values[126] == 448 && isnan(values[127]) && isnan(values[255]));
+}
+
 // A bias of zeros next to codes is accepted, another one is not; the plan names formats.
 static void test_biases_and_formats(void **state)
 {
@@ -335,6 +349,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_logits),
                                        cmocka_unit_test(test_damaged_folders_are_refused),
                                        cmocka_unit_test(test_biases_and_formats),
+                                       cmocka_unit_test(test_values_of_e4m3),
                                        cmocka_unit_test(test_zero_points_follow_the_declaration)};
     if (!rig_device_usable())
         return 0;
