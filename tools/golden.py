@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 import numpy as np
+import safetensors.torch
 import torch
 import transformers
 
@@ -45,6 +46,12 @@ def kind_of(name, shape):
         return -1 if name.endswith("weight") else 9
     if "embed" in name:
         return 6
+    if "e_score_correction_bias" in name:
+        return 9
+    if name.endswith(("mlp.gate.weight", "block_sparse_moe.gate.weight", "router.layer.weight")):
+        return 6  # logits far apart, so that rounding changes few choices
+    if len(shape) == 3:
+        shape = shape[1:]
     return 6 + max(0, round(math.log2(math.sqrt(shape[1]) / 2.5)))
 
 
@@ -262,6 +269,31 @@ MODELS = {
         head_dim=24, attention_bias=False, attention_out_bias=True, mlp_bias=True, **PAD)),
     "glm4": dict(arch="Glm4ForCausalLM", type="glm4", config=decoder(
         head_dim=32, partial_rotary_factor=0.5, attention_bias=True, **PAD)),
+    "qwen3-moe": dict(arch="Qwen3MoeForCausalLM", type="qwen3_moe", experts=True, config=decoder(
+        num_hidden_layers=3, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32,
+        head_dim=24, norm_topk_prob=True, mlp_only_layers=[1], **PAD)),
+    "qwen2-moe": dict(arch="Qwen2MoeForCausalLM", type="qwen2_moe", experts=True, config=decoder(
+        num_experts=6, num_experts_per_tok=2, moe_intermediate_size=48,
+        shared_expert_intermediate_size=80, **PAD)),
+    "mixtral": dict(arch="MixtralForCausalLM", type="mixtral", experts=True, config=decoder(
+        num_local_experts=6, num_experts_per_tok=4, head_dim=24, **PAD)),
+    "olmoe": dict(arch="OlmoeForCausalLM", type="olmoe", experts=True, config=decoder(
+        num_experts=8, num_experts_per_tok=3, **PAD)),
+    "granite-moe": dict(arch="GraniteMoeForCausalLM", type="granitemoe", experts=True, config=decoder(
+        num_local_experts=6, num_experts_per_tok=2, embedding_multiplier=12.0,
+        residual_multiplier=0.22, attention_multiplier=0.0625, logits_scaling=3.0, **PAD)),
+    "glm4-moe": dict(arch="Glm4MoeForCausalLM", type="glm4_moe", experts=True, config=decoder(
+        num_hidden_layers=2, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32,
+        n_shared_experts=2, n_group=4, topk_group=2, routed_scaling_factor=1.5,
+        first_k_dense_replace=1, norm_topk_prob=True, use_qk_norm=True, attention_bias=True,
+        head_dim=16, partial_rotary_factor=0.5, num_nextn_predict_layers=0, **PAD)),
+    "ernie4-5-moe": dict(arch="Ernie4_5_MoeForCausalLM", type="ernie4_5_moe", experts=True,
+                         config=decoder(
+        moe_num_experts=6, moe_k=2, moe_intermediate_size=32, moe_num_shared_experts=2,
+        moe_layer_start_index=1, moe_layer_end_index=1, moe_layer_interval=1, use_bias=False,
+        **PAD)),
+    "minimax-m2": dict(arch="MiniMaxM2ForCausalLM", type="minimax_m2", experts=True, config=decoder(
+        num_local_experts=8, num_experts_per_tok=3, head_dim=16, rotary_dim=8, **PAD)),
     "ernie4-5": dict(arch="Ernie4_5ForCausalLM", type="ernie4_5", config=decoder(
         head_dim=24, use_bias=True, tie_word_embeddings=True, **PAD)),
 }
@@ -333,6 +365,9 @@ def make(name, spec):
             cls = cls.replace("ForCausalLM", "Model")
         model = getattr(transformers, cls)(getattr(transformers, "AutoConfig").from_pretrained(folder))
         state = model.state_dict()
+        if spec.get("experts"):  # transformers stacks experts; the files have published names
+            model.save_pretrained(folder)
+            state = safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
         tied = config.get("tie_word_embeddings") and "lm_head.weight" in state
         tensors, values = [], {}
         for key in sorted(state):
@@ -347,8 +382,12 @@ def make(name, spec):
             tensors.append([spec.get("prefix", "") + stored, shape, kind])
         if tied:
             values["lm_head.weight"] = values["model.embed_tokens.weight"]
-        model.load_state_dict(values, strict=False)
-        model.save_pretrained(folder)
+        if spec.get("experts"):
+            safetensors.torch.save_file(values, os.path.join(folder, "model.safetensors"),
+                                        metadata={"format": "pt"})
+        else:
+            model.load_state_dict(values, strict=False)
+            model.save_pretrained(folder)
         full = load(folder, cls, torch.float32)
         half = load(folder, cls, torch.bfloat16)
         expected = outputs(full, spec, inputs, types)

@@ -36,7 +36,7 @@ memory it takes.
   (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound, compressed-tensors
   (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8, NVFP4, mixed) and bitsandbytes (NF4, FP4, int8).
   Other methods are refused by name.
-- **Devices.** All families run on `cpu` and on `cuda`.
+- **Devices.** All families run on `cpu` and on `cuda`, mixtures of experts only on `cpu`.
 - **Tensor parallel.** Several GPUs, or ranks on a CPU, can share a model of the families marked
   "yes" ([`SEVERAL_GPUS.md`](SEVERAL_GPUS.md)).
 - **Not served.** The tables name what of a family is not served. No model serves images, videos

@@ -89,6 +89,100 @@ static const struct arch_names after_names = {
     .post_ffn = "layers.%u.post_feedforward_layernorm",
 };
 
+// Names of the mixtures of Qwen and OLMoE, to which a family adds what it has besides.
+#define EXPERT_NAMES                                                                               \
+    .router = "layers.%u.mlp.gate", .gate = "layers.%u.mlp.experts.%u.gate_proj",                  \
+    .up = "layers.%u.mlp.experts.%u.up_proj", .down = "layers.%u.mlp.experts.%u.down_proj"
+#define BLOCK_SPARSE_NAMES                                                                         \
+    .router = "layers.%u.block_sparse_moe.gate",                                                   \
+    .gate = "layers.%u.block_sparse_moe.experts.%u.w1",                                            \
+    .up = "layers.%u.block_sparse_moe.experts.%u.w3",                                              \
+    .down = "layers.%u.block_sparse_moe.experts.%u.w2"
+#define SHARED_NAMES(at)                                                                           \
+    .shared_gate = {"layers.%u.mlp." at ".gate_proj", SHARD_ROWS},                                 \
+    .shared_up = {"layers.%u.mlp." at ".up_proj", SHARD_ROWS},                                     \
+    .shared_down = {"layers.%u.mlp." at ".down_proj", SHARD_COLUMNS}
+
+static const struct arch_experts qwen3_experts = {
+    .score = ROUTE_SOFTMAX_ALL,
+    .count = "num_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    EXPERT_NAMES,
+};
+
+static const struct arch_experts qwen2_experts = {
+    .score = ROUTE_SOFTMAX_ALL,
+    .count = "num_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_width = "shared_expert_intermediate_size",
+    EXPERT_NAMES,
+    SHARED_NAMES("shared_expert"),
+    .shared_factor = "layers.%u.mlp.shared_expert_gate",
+};
+
+static const struct arch_experts olmoe_experts = {
+    .score = ROUTE_SOFTMAX_ALL,
+    .count = "num_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "intermediate_size",
+    EXPERT_NAMES,
+};
+
+// The softmax over all experts, renormalised, is that over the chosen ones.
+static const struct arch_experts mixtral_experts = {
+    .score = ROUTE_SOFTMAX_CHOSEN,
+    .count = "num_local_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "intermediate_size",
+    BLOCK_SPARSE_NAMES,
+};
+
+static const struct arch_experts minimax_experts = {
+    .score = ROUTE_SIGMOID,
+    .renormalises = true,
+    .count = "num_local_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .correction = "layers.%u.block_sparse_moe.e_score_correction_bias",
+    BLOCK_SPARSE_NAMES,
+};
+
+static const struct arch_experts granite_experts = {
+    .score = ROUTE_SOFTMAX_CHOSEN,
+    .count = "num_local_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .router = "layers.%u.block_sparse_moe.router.layer",
+    .gate_stack = "layers.%u.block_sparse_moe.input_linear",
+    .up_stack = "layers.%u.block_sparse_moe.input_linear",
+    .down_stack = "layers.%u.block_sparse_moe.output_linear",
+};
+
+static const struct arch_experts glm4_experts = {
+    .score = ROUTE_SIGMOID,
+    .count = "n_routed_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_count = "n_shared_experts",
+    .correction = "layers.%u.mlp.gate.e_score_correction_bias",
+    EXPERT_NAMES,
+    SHARED_NAMES("shared_experts"),
+};
+
+static const struct arch_experts ernie_experts = {
+    .score = ROUTE_SOFTMAX_ALL,
+    .renormalises = true,
+    .count = "moe_num_experts",
+    .chosen = "moe_k",
+    .width = "moe_intermediate_size",
+    .shared_count = "moe_num_shared_experts",
+    .correction = "layers.%u.mlp.moe_statics.e_score_correction_bias",
+    EXPERT_NAMES,
+    SHARED_NAMES("shared_experts"),
+};
+
 #define ENCODER_NAMES(prefix)                                                                      \
     {                                                                                              \
         .prefixes = {prefix, "", "model.", NULL},                                                  \
@@ -120,11 +214,15 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      __VA_ARGS__}
 // A decoder with names, norm epsilon, defaults and keys of its own.
 #define FAMILY(published, more_flags, names_of, epsilon, json, keys)                               \
+    MIXTURE(published, more_flags, names_of, NULL, epsilon, json, keys)
+// A decoder whose layers, or some of them, are mixtures of experts.
+#define MIXTURE(published, more_flags, names_of, experts_of, epsilon, json, keys)                  \
     {.name = published,                                                                            \
      .family = ARCH_DECODER,                                                                       \
      .head = HEAD_VOCABULARY,                                                                      \
      .flags = (more_flags),                                                                        \
      .names = &names_of,                                                                           \
+     .experts = experts_of,                                                                        \
      .norm_epsilon = epsilon,                                                                      \
      .defaults = json,                                                                             \
      .reads = keys}
@@ -145,6 +243,23 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define COHERE_KEYS "layer_norm_eps logit_scale position_embedding_type"
 #define TEMPERATURE_KEYS WINDOW_KEYS " rope.llama_4_scaling_beta"
 #define GRANITE_KEYS "embedding_multiplier residual_multiplier attention_multiplier logits_scaling"
+
+#define QWEN_MOE_KEYS                                                                              \
+    WINDOW_KEYS " num_experts num_local_experts num_experts_per_tok moe_intermediate_size "        \
+                "norm_topk_prob decoder_sparse_step mlp_only_layers"
+#define QWEN2_MOE_KEYS QWEN_MOE_KEYS " shared_expert_intermediate_size"
+#define OLMOE_KEYS "num_experts num_experts_per_tok norm_topk_prob"
+#define MIXTRAL_KEYS WINDOW_KEYS " num_local_experts num_experts_per_tok"
+#define MINIMAX_KEYS                                                                               \
+    "num_local_experts num_experts_per_tok rotary_dim use_qk_norm scoring_func use_routing_bias"
+#define GRANITE_MOE_KEYS GRANITE_KEYS " num_local_experts num_experts_per_tok"
+#define GLM4_MOE_KEYS                                                                              \
+    "n_routed_experts num_local_experts num_experts_per_tok moe_intermediate_size "                \
+    "n_shared_experts n_group topk_group routed_scaling_factor norm_topk_prob "                    \
+    "first_k_dense_replace use_qk_norm"
+#define ERNIE_MOE_KEYS                                                                             \
+    "moe_num_experts moe_k moe_intermediate_size moe_num_shared_experts moe_layer_start_index "    \
+    "moe_layer_end_index moe_layer_interval"
 
 enum {
     LLAMA = 0,
@@ -207,6 +322,33 @@ enum {
     "{\"num_key_value_heads\":4,\"max_position_embeddings\":32768,\"rope_theta\":2000000.0,"       \
     "\"no_rope_layer_interval\":4,\"tie_word_embeddings\":true}"
 
+#define QWEN2_MOE_DEFAULTS                                                                         \
+    "{\"max_position_embeddings\":32768,\"num_experts\":60,\"num_experts_per_tok\":4,"             \
+    "\"moe_intermediate_size\":1408,\"shared_expert_intermediate_size\":5632,"                     \
+    "\"num_key_value_heads\":16,\"sliding_window\":4096}"
+#define QWEN3_MOE_DEFAULTS                                                                         \
+    "{\"max_position_embeddings\":32768,\"num_experts\":128,\"num_experts_per_tok\":8,"            \
+    "\"moe_intermediate_size\":768,\"num_key_value_heads\":4,\"sliding_window\":4096}"
+#define OLMOE_DEFAULTS                                                                             \
+    "{\"max_position_embeddings\":4096,\"num_experts\":64,\"num_experts_per_tok\":8}"
+#define MIXTRAL_DEFAULTS                                                                           \
+    "{\"num_key_value_heads\":8,\"max_position_embeddings\":131072,\"num_local_experts\":8,"       \
+    "\"num_experts_per_tok\":2,\"rope_theta\":1000000.0,\"sliding_window\":null}"
+#define MINIMAX_DEFAULTS                                                                           \
+    "{\"num_key_value_heads\":8,\"head_dim\":128,\"max_position_embeddings\":196608,"              \
+    "\"num_local_experts\":256,\"num_experts_per_tok\":8,\"rope_theta\":5000000.0}"
+#define GRANITE_MOE_DEFAULTS                                                                       \
+    "{\"max_position_embeddings\":2048,\"num_local_experts\":8,\"num_experts_per_tok\":2}"
+#define GLM4_MOE_DEFAULTS                                                                          \
+    "{\"num_key_value_heads\":8,\"partial_rotary_factor\":0.5,"                                    \
+    "\"max_position_embeddings\":131072,\"n_routed_experts\":128,\"num_experts_per_tok\":8,"       \
+    "\"moe_intermediate_size\":1408,\"n_shared_experts\":1,\"first_k_dense_replace\":1,"           \
+    "\"norm_topk_prob\":true,\"num_nextn_predict_layers\":1}"
+#define ERNIE_MOE_DEFAULTS                                                                         \
+    "{\"num_key_value_heads\":4,\"rope_theta\":500000.0,\"max_position_embeddings\":131072,"       \
+    "\"tie_word_embeddings\":true,\"moe_num_experts\":64,\"moe_k\":6,"                             \
+    "\"moe_intermediate_size\":1536,\"moe_num_shared_experts\":2,\"moe_layer_start_index\":1}"
+
 // Sorted by name, because users read this list in the error message for an unknown name.
 static const struct architecture architectures[] = {
     ENCODER("BertForMaskedLM", HEAD_NONE, 0, bert_names),
@@ -220,16 +362,24 @@ static const struct architecture architectures[] = {
     FAMILY("CohereForCausalLM", COHERE, cohere_names, 1e-5, COHERE_DEFAULTS, COHERE_KEYS),
     FAMILY("Ernie4_5ForCausalLM", ARCH_PAIRED | ARCH_USE_BIAS, decoder_names, 1e-5,
            ERNIE4_5_DEFAULTS, NULL),
+    MIXTURE("Ernie4_5_MoeForCausalLM", ARCH_PAIRED | ARCH_USE_BIAS, decoder_names, &ernie_experts,
+            1e-5, ERNIE_MOE_DEFAULTS, ERNIE_MOE_KEYS),
     FAMILY("Exaone4ForCausalLM", EXAONE4, after_names, 1e-5, EXAONE4_DEFAULTS, PATTERN_KEYS),
     FAMILY("Gemma3ForCausalLM", GEMMA3, gemma3_names, 1e-6, GEMMA3_DEFAULTS, GEMMA3_KEYS),
     FAMILY("GemmaForCausalLM", GEMMA, decoder_names, 1e-6, GEMMA_DEFAULTS, "hidden_activation"),
     FAMILY("Glm4ForCausalLM", GLM4, glm4_names, 1.5625e-7, GLM4_DEFAULTS, NULL),
+    MIXTURE("Glm4MoeForCausalLM", ARCH_QK_NORM_BY_FLAG | ARCH_OUT_BIAS, decoder_names,
+            &glm4_experts, 1e-5, GLM4_MOE_DEFAULTS, GLM4_MOE_KEYS),
     FAMILY("GraniteForCausalLM", ARCH_MULTIPLIERS, decoder_names, 1e-6, NULL, GRANITE_KEYS),
+    MIXTURE("GraniteMoeForCausalLM", ARCH_MULTIPLIERS, decoder_names, &granite_experts, 1e-6,
+            GRANITE_MOE_DEFAULTS, GRANITE_MOE_KEYS),
     FAMILY("HunYuanDenseV1ForCausalLM", ARCH_QK_NORM_LAST | ARCH_ROPE_ALPHA, hunyuan_names, 1e-5,
            HUNYUAN_DEFAULTS, "use_qk_norm rope.alpha"),
     DECODER("LlamaForCausalLM", HEAD_VOCABULARY, LLAMA, .window = 0),
     DECODER("LlamaForSequenceClassification", HEAD_SCORE, LLAMA, .window = 0),
     DECODER("LlamaModel", HEAD_NONE, LLAMA, .window = 0),
+    MIXTURE("MiniMaxM2ForCausalLM", ARCH_QK_NORM_ALL, decoder_names, &minimax_experts, 1e-6,
+            MINIMAX_DEFAULTS, MINIMAX_KEYS),
     FAMILY("Ministral3ForCausalLM", ARCH_WINDOW, decoder_names, 1e-5, MINISTRAL3_DEFAULTS,
            TEMPERATURE_KEYS),
     DECODER("MistralForCausalLM", HEAD_VOCABULARY, MISTRAL, .window = 4096, .kv_heads = 8,
@@ -238,18 +388,26 @@ static const struct architecture architectures[] = {
             .reads = WINDOW_KEYS),
     DECODER("MistralModel", HEAD_NONE, MISTRAL, .window = 4096, .kv_heads = 8,
             .reads = WINDOW_KEYS),
+    MIXTURE("MixtralForCausalLM", MISTRAL, decoder_names, &mixtral_experts, 1e-5, MIXTRAL_DEFAULTS,
+            MIXTRAL_KEYS),
     FAMILY("Olmo2ForCausalLM", OLMO2, after_names, 1e-5, OLMO2_DEFAULTS, NULL),
     FAMILY("Olmo3ForCausalLM", OLMO3, after_names, 1e-5, OLMO3_DEFAULTS, PATTERN_KEYS),
+    MIXTURE("OlmoeForCausalLM", ARCH_QK_NORM_ALL, decoder_names, &olmoe_experts, 1e-5,
+            OLMOE_DEFAULTS, OLMOE_KEYS),
     FAMILY("Phi3ForCausalLM", ARCH_WINDOW, phi3_names, 1e-5, PHI3_DEFAULTS, WINDOW_KEYS),
     DECODER("Qwen2ForCausalLM", HEAD_VOCABULARY, QWEN2, .window = 4096, .reads = WINDOW_KEYS),
     DECODER("Qwen2ForSequenceClassification", HEAD_SCORE, QWEN2, .window = 4096,
             .reads = WINDOW_KEYS),
     DECODER("Qwen2Model", HEAD_NONE, QWEN2, .window = 4096, .reads = WINDOW_KEYS),
+    MIXTURE("Qwen2MoeForCausalLM", QWEN2, decoder_names, &qwen2_experts, 1e-6, QWEN2_MOE_DEFAULTS,
+            QWEN2_MOE_KEYS),
     DECODER("Qwen3ForCausalLM", HEAD_VOCABULARY, QWEN3 | ARCH_YES_NO, .window = 4096,
             .head_dim = 128, .reads = WINDOW_KEYS),
     DECODER("Qwen3ForSequenceClassification", HEAD_SCORE, QWEN3 | ARCH_YES_NO_PROMPT,
             .window = 4096, .head_dim = 128, .reads = WINDOW_KEYS),
     DECODER("Qwen3Model", HEAD_NONE, QWEN3, .window = 4096, .head_dim = 128, .reads = WINDOW_KEYS),
+    MIXTURE("Qwen3MoeForCausalLM", QWEN3, decoder_names, &qwen3_experts, 1e-6, QWEN3_MOE_DEFAULTS,
+            QWEN_MOE_KEYS),
     ENCODER("RobertaForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("RobertaForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("RobertaModel", HEAD_NONE, ROBERTA, roberta_names),

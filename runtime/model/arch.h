@@ -4,6 +4,8 @@
 // at the configuration and at which weights exist. Constant data.
 #pragma once
 
+#include "kernels/experts.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +49,7 @@ enum arch_flag {
     ARCH_PARALLEL = 1 << 25,         // attention and the ffn read the same norm (Cohere)
     ARCH_LOGIT_SCALE = 1 << 26,      // logits are multiplied by logit_scale (Cohere)
     ARCH_ROPE_WINDOW = 1 << 27,      // only layers with a window have rotary (Cohere 2)
+    ARCH_QK_NORM_BY_FLAG = 1 << 28,  // RMS norm on each head of q and k with use_qk_norm (GLM-4.5)
 };
 
 // How several ranks share a tensor (share.h). For a tensor split by columns, the partial products
@@ -77,6 +80,27 @@ struct arch_names {
     struct arch_tensor gate, up, down; // encoders: up and down only
 };
 
+// Mixtures of experts: keys of config.json and tensor names of their layers. In names the first %u
+// is the layer, the second the expert; keys and names that a family lacks are NULL.
+struct arch_experts {
+    enum route_score score;
+    bool renormalises;  // true: weights are always divided by their sum; false: norm_topk_prob
+    const char *count;  // key: number of experts
+    const char *chosen; // key: experts of a token
+    const char *width;  // key: inner columns of an expert
+    const char *shared_width, *shared_count; // keys: columns of the shared expert; or a number of
+                                             // experts whose columns it has
+    const char *router;                      // [experts][hidden]; here and below, names lack
+                                             // ".weight"
+    const char *correction;                  // [experts]; complete name
+    const char *gate, *up, *down;            // tensors of one expert
+    // Tensors of all experts: [experts][rows][columns]. Equal names: each expert has first the rows
+    // of the gate, then those of up. They are used if a checkpoint has them.
+    const char *gate_stack, *up_stack, *down_stack;
+    struct arch_tensor shared_gate, shared_up, shared_down;
+    const char *shared_factor; // [1][hidden] gate of the shared expert's output
+};
+
 struct architecture {
     const char *name; // as published in config.json "architectures"
     enum arch_family family;
@@ -91,6 +115,7 @@ struct architecture {
     // Keys of source/config_keys.h that this architecture reads in addition to those that its
     // family reads, separated by spaces; NULL: none.
     const char *reads;
+    const struct arch_experts *experts; // NULL: the family has no mixtures of experts
     const char *defaults; // more defaults: JSON whose members config.json overrides; NULL: none
 };
 

@@ -339,6 +339,8 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
     if (status == STATUS_OK)
         status = config_number(&out->epsilon, json, &wanted, err);
     if (status == STATUS_OK)
+        status = experts_config_parse(out, json, err);
+    if (status == STATUS_OK)
         status = layers_config_parse(out, json, err);
     if (status == STATUS_OK)
         status = decoder ? rope_config_parse(out, json, err) : encoder_read(out, json, err);

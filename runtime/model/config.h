@@ -74,11 +74,22 @@ struct layer_kind {
     uint32_t norms;  // enum norm_place
     bool parallel;   // true if attention and the feed-forward part read the same norm
     enum qk_norm qk_norm;
-    bool paged; // true if keys and values are kept in KV blocks, and a query sees no later key
-    bool gated; // true if the feed-forward part multiplies act(x W1) by x W2
+    bool paged;   // true if keys and values are kept in KV blocks, and a query sees no later key
+    bool gated;   // true if the feed-forward part multiplies act(x W1) by x W2
+    bool experts; // true if the feed-forward part is the model's mixture of experts
     enum activation activation;
 };
 
+// The mixture of experts of a model's layers. count 0: the model has none.
+struct experts_config {
+    uint32_t count, chosen;       // experts of a layer; those of a token
+    uint32_t width;               // inner columns of an expert
+    uint32_t shared_width;        // inner columns of the shared expert; 0: none
+    enum route_score score;       // and the fields below: see struct route_args
+    uint32_t groups, groups_kept; // 0: no groups
+    bool renormalise;
+    double factor;
+};
 struct model_config {
     const char *name; // published name of the architecture, or of the wrapper
     const struct architecture *arch;
@@ -97,6 +108,7 @@ struct model_config {
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
     int dtype;                       // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
+    struct experts_config experts;
     uint32_t further_layers;  // number of unused layers after the last (multi-token prediction)
     uint32_t positions;       // max_position_embeddings
     uint32_t position_offset; // RoBERTa: position of the first token
@@ -162,6 +174,12 @@ bool rope_config_nested(const json_t *json);
 // and kinds[0] must hold the activation.
 enum status layers_config_parse(struct model_config *config, const json_t *json,
                                 struct error *err) MUST_USE;
+
+// Reads the sizes and the routing of a mixture of experts (config_experts.c).
+enum status experts_config_parse(struct model_config *, const json_t *, struct error *) MUST_USE;
+// Sets `out` to whether a layer has the mixture of experts.
+enum status experts_config_layer(bool *out, const struct model_config *, const json_t *,
+                                 uint32_t layer, struct error *) MUST_USE;
 
 // Returns the facts with which the table of keys checks this configuration. Its counts must have
 // been read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of a model's layers: which layers have a window, and which a rotary embedding. Loading
+// The kinds of a model's layers: which layers have a window, a rotary embedding, experts. Loading
 // thread only.
 #include "runtime/model/config.h"
 
@@ -69,14 +69,14 @@ static enum status layer_read(bool *full, const struct windows *windows, const j
                      layer, type ? type : "none");
 }
 
-// Returns the index of a kind, which is added if there is none like it. Kinds differ in windows and
-// rotary embeddings only.
+// Returns the index of a kind, which is added if there is none like it. Kinds differ in windows,
+// rotary embeddings and experts only.
 static uint32_t kind_find(struct model_config *config, const struct layer_kind *kind)
 {
     for (uint32_t i = 0; i < config->kind_count; i++) {
         const struct layer_kind *other = &config->kinds[i];
         if (other->window == kind->window && other->rope == kind->rope &&
-            other->rotates == kind->rotates)
+            other->rotates == kind->rotates && other->experts == kind->experts)
             return i;
     }
     check(config->kind_count < CONFIG_KINDS_MAX, "more than %d kinds", CONFIG_KINDS_MAX);
@@ -124,10 +124,17 @@ static enum status common_read(struct layer_kind *kind, const struct model_confi
     kind->parallel = flags & ARCH_PARALLEL;
     kind->paged = kind->gated = decoder;
     kind->scale = (float)(1.0 / sqrt((double)config->head_dim));
+    bool by_flag = false;
     double value = 0;
     struct config_number scalar = {"query_pre_attn_scalar", 1e-3, 1e6, config->head_dim};
     struct config_number factor = {"attention_multiplier", 1e-6, 1e6, 1};
     enum status status = STATUS_OK;
+    if (flags & ARCH_QK_NORM_BY_FLAG)
+        status = config_bool(&by_flag, json, "use_qk_norm", false, err);
+    if (by_flag)
+        kind->qk_norm = QK_NORM_EACH;
+    if (status != STATUS_OK)
+        return status;
     if (flags & ARCH_QUERY_SCALAR) {
         status = config_number(&value, json, &scalar, err);
         kind->scale = (float)(1.0 / sqrt(value));
@@ -154,6 +161,8 @@ enum status layers_config_parse(struct model_config *config, const json_t *json,
         status = layer_read(&full, &windows, types, i, err);
         if (status == STATUS_OK)
             status = rotates_read(&kind.rotates, config, json, i, err);
+        if (status == STATUS_OK)
+            status = experts_config_layer(&kind.experts, config, json, i, err);
         kind.window = full ? 0 : windows.keys;
         if (full &&
             ((windows.keys > 0 && (flags & ARCH_WINDOW_ROPE_ONLY)) || (flags & ARCH_ROPE_WINDOW)))

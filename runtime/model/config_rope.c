@@ -183,7 +183,11 @@ static enum status rope_read(struct rope_config *rope, const struct model_config
                                      config->positions};
     if (status == STATUS_OK)
         status = config_count(&rope->original, json, &original, err);
-    struct config_number part = {"partial_rotary_factor", 0.01, 1, 1};
+    double turned = config->head_dim; // another form of the factor (MiniMax)
+    struct config_number columns = {"rotary_dim", 0, config->head_dim, config->head_dim};
+    if (status == STATUS_OK)
+        status = config_number(&turned, json, &columns, err);
+    struct config_number part = {"partial_rotary_factor", 0.01, 1, turned / config->head_dim};
     if (status == STATUS_OK)
         status = config_number(&part.fallback, json, &part, err);
     double factor = 1;

@@ -27,7 +27,8 @@ static enum status decoder_embed(struct forward *f, const struct forward_op *op)
 static const struct weight *next_of(const struct forward *f, const struct forward_op *op)
 {
     bool product = op[1].run == forward_gemm || op[1].run == forward_sum ||
-                   op[1].run == forward_logits || op[1].run == forward_head;
+                   op[1].run == forward_logits || op[1].run == forward_head ||
+                   op[1].run == forward_part;
     return product ? weight_at(f->weights, op[1].weight) : NULL;
 }
 
@@ -164,11 +165,14 @@ enum status layer_attend_paged(struct forward *f, const struct forward_op *op)
 enum status layer_gate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
+    const struct weight *up = weight_at(f->weights, op->weight);
+    check(up != NULL, "%s has no weight %u", model->facts.architecture, op->weight);
+    uint32_t each = up->shape.stack > 0 ? model->config.experts.chosen : 1; // rows of a token
     struct swiglu_args args = {model->act,
                                model_act(model, op->in),
                                model_act(model, op->out),
-                               f->rows,
-                               model->sizes.intermediate.count,
+                               f->rows * each,
+                               weight_matrix_rows(&up->shape) / 2,
                                next_of(f, op),
                                model->config.kinds[f->kind].activation == ACTIVATE_GELU_TANH};
     return op_swiglu(model, &args);

@@ -7,9 +7,8 @@
 // a graph.
 //
 // If several ranks share a model, each executes these lists on its part: forward_sum adds the
-// ranks' partial products, forward_logits concatenates their columns. Pipeline stages and experts
-// would be further rows and lists here (a range of layers for each stage, a layer with a router)
-// and weight slots beyond LAYER_WEIGHT_COUNT.
+// ranks' partial products, forward_logits concatenates their columns. A mixture of
+// experts is a list too (experts.c). Pipeline stages would be a range of layers for each stage.
 #include "runtime/model/forward.h"
 
 // Bias 0 of struct forward_op means none.
@@ -83,6 +82,12 @@ enum status forward_sum(struct forward *f, const struct forward_op *op)
         return forward_gemm(f, op);
     enum status status = forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);
     return status == STATUS_OK && f->host ? forward_ranks_sum(f, op->out) : status;
+}
+
+enum status forward_part(struct forward *f, const struct forward_op *op)
+{
+    bool alone = f->model->sizes.ranks == 1;
+    return alone ? forward_gemm(f, op) : forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);
 }
 
 enum status forward_head(struct forward *f, const struct forward_op *op)
@@ -172,7 +177,7 @@ static enum status products_run(struct forward *f, const struct forward_op *op)
     enum status status = STATUS_OK;
     for (; status == STATUS_OK && op->run; op++)
         if (op->run == forward_gemm || op->run == forward_sum || op->run == forward_head ||
-            op->run == forward_logits)
+            op->run == forward_logits || op->run == forward_part)
             status = op->run(f, op);
     return status;
 }

@@ -44,6 +44,7 @@ FORWARD_OP(forward_head); // a product with output in f32
 // Products whose weight is split over the ranks: by columns (results summed); by rows (gathered).
 FORWARD_OP(forward_sum);
 FORWARD_OP(forward_logits);
+FORWARD_OP(forward_part);         // a product split by columns, whose results are not summed yet
 FORWARD_OP(forward_gather);       // the last token of each wanted row
 FORWARD_OP(forward_gather_first); // the first token of each wanted row
 FORWARD_OP(forward_pool);         // wanted rows to vectors
@@ -60,4 +61,7 @@ FORWARD_OP(layer_attend_rows);  // attention within the step's rows
 FORWARD_OP(layer_norm_sum);     // out = LayerNorm(out + in)
 FORWARD_OP(layer_gate);         // activation of the gate times the other half
 FORWARD_OP(layer_activate);     // activation in place
+FORWARD_OP(layer_route);        // experts of each token, and the rows of each expert
+FORWARD_OP(layer_experts);      // each row times the matrix of its expert
+FORWARD_OP(layer_combine);      // results of a token's experts, and the shared one, added
 #undef FORWARD_OP

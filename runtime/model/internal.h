@@ -26,6 +26,9 @@ enum {
 // Byte offsets in the three allocations of a model, 256-byte aligned, and their sizes.
 struct model_layout {
     size_t buffer[BUFFER_COUNT]; // in the activations, device memory
+    struct {
+        size_t id, weight, order, place, offset, bytes;
+    } routing; // arrays of struct routing in BUFFER_ROUTING
     size_t activation_bytes;
     // Offsets in the state, device memory.
     size_t last_token, block_table, params, done, penalty, bias;

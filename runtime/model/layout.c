@@ -15,8 +15,41 @@ static size_t layout_reserve(size_t *at, uint64_t count, uint64_t bytes_each)
     return start;
 }
 
+// Lays out the arrays of the routing of a step.
+static void routing_layout(struct model_layout *out, const struct experts_config *e,
+                           uint64_t tokens)
+{
+    uint64_t pairs = tokens * e->chosen;
+    size_t at = 0;
+    out->routing.id = layout_reserve(&at, pairs, sizeof(uint32_t));
+    out->routing.weight = layout_reserve(&at, pairs, sizeof(float));
+    out->routing.order = layout_reserve(&at, pairs, sizeof(uint32_t));
+    out->routing.place = layout_reserve(&at, pairs, sizeof(uint32_t));
+    out->routing.offset = layout_reserve(&at, e->count > 0 ? e->count + 1 : 0, sizeof(uint32_t));
+    out->routing.bytes = at;
+}
+
+// Reserves the buffers of a mixture of experts; all are empty if the model has none.
+static void experts_layout(struct model_layout *out, size_t *at, const struct model_facts *facts,
+                           const struct model_parts *parts)
+{
+    const struct experts_config *e = &parts->config.experts;
+    uint64_t tokens = facts->limits.tokens_max, pairs = tokens * e->chosen;
+    uint64_t act = dtype_bytes(parts->act), hidden = e->count > 0 ? parts->sizes.hidden : 0;
+    size_t *buffer = out->buffer;
+    routing_layout(out, e, tokens);
+    buffer[BUFFER_ROUTER] = layout_reserve(at, tokens * e->count, sizeof(float));
+    buffer[BUFFER_ROUTING] = layout_reserve(at, 1, out->routing.bytes);
+    buffer[BUFFER_SHARED_FACTOR] =
+        layout_reserve(at, e->shared_width > 0 ? tokens : 0, sizeof(float));
+    buffer[BUFFER_EXPERT_FFN] = layout_reserve(at, pairs * e->width, act);
+    buffer[BUFFER_EXPERT_UP] =
+        layout_reserve(at, pairs * larger((uint64_t)2 * e->width, hidden), act);
+    buffer[BUFFER_EXPERT_OUT] = buffer[BUFFER_EXPERT_UP];
+}
+
 // The wide buffers share one region: qkv and attn are no longer needed when up and ffn are written,
-// and none of the four when the logits are written. test_forward_lists checks this on the lists of
+// and none of these when the logits are written. test_forward_lists checks this on the lists of
 // ops.
 static void activations_layout(struct model_layout *out, const struct model_facts *facts,
                                const struct model_parts *parts)
@@ -26,11 +59,13 @@ static void activations_layout(struct model_layout *out, const struct model_fact
     uint64_t rows = facts->limits.rows_max;
     uint64_t act = dtype_bytes(parts->act);
     uint64_t heads = s->heads.count, kv_heads = s->kv_heads.count;
-    uint64_t intermediate = s->intermediate.count;
+    uint64_t intermediate = s->shared.count; // columns of UP and FFN
     bool gated = false, normed = false, generates = facts->kind == MODEL_GENERATOR;
     for (uint32_t i = 0; i < parts->config.kind_count; i++) {
         const struct layer_kind *kind = &parts->config.kinds[i];
         gated = gated || kind->gated;
+        if (!kind->experts)
+            intermediate = larger(intermediate, (uint64_t)s->intermediate.count);
         normed = normed || !(kind->norms & NORM_SUM); // at least for the final norm
     }
     size_t *buffer = out->buffer;
@@ -52,6 +87,7 @@ static void activations_layout(struct model_layout *out, const struct model_fact
     at = wide;
     buffer[BUFFER_UP] = layout_reserve(&at, tokens * intermediate * (gated ? 2 : 1), act);
     buffer[BUFFER_FFN] = layout_reserve(&at, gated ? tokens * intermediate : 0, act);
+    experts_layout(out, &at, facts, parts);
     size_t ffn_end = at;
     at = wide;
     buffer[BUFFER_LOGITS] =

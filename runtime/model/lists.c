@@ -26,7 +26,7 @@ static void list_add_sum_norm(struct layer_list *list, const struct layer_kind *
 {
     if (kind->norms & NORM_SUM)
         list_add(list, (struct forward_op){layer_norm_sum, BUFFER_DELTA, BUFFER_RESIDUAL, weight,
-                                           weight + 1, BUFFER_NONE});
+                                           weight + 1, BUFFER_NONE, BUFFER_NONE});
 }
 
 // Adds the norm of an output, if the layer has it.
@@ -35,7 +35,7 @@ static void list_add_output_norm(struct layer_list *list, const struct layer_kin
 {
     if (kind->norms & NORM_AFTER)
         list_add(list, (struct forward_op){layer_norm_one, BUFFER_DELTA, BUFFER_DELTA, weight, 0,
-                                           BUFFER_NONE});
+                                           BUFFER_NONE, BUFFER_NONE});
 }
 
 // Adds the norm before attention or before the feed-forward part; returns the buffer that the
@@ -49,7 +49,7 @@ static enum model_buffer list_add_input(struct layer_list *list, const struct la
     if (!(kind->norms & NORM_BEFORE))
         return BUFFER_RESIDUAL;
     list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight, 0,
-                                       BUFFER_DELTA});
+                                       BUFFER_DELTA, BUFFER_NONE});
     return BUFFER_NORMED;
 }
 
@@ -57,7 +57,7 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
                                enum model_buffer in)
 {
     list_add(list, (struct forward_op){forward_gemm, in, BUFFER_QKV, LAYER_QKV, LAYER_QKV_BIAS,
-                                       BUFFER_NONE});
+                                       BUFFER_NONE, BUFFER_NONE});
     if (kind->qk_norm == QK_NORM_ALL)
         list_add(list, (struct forward_op){.run = layer_norm_heads, .in = BUFFER_QKV});
     if (kind->paged)
@@ -66,7 +66,7 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
                                        .in = BUFFER_QKV,
                                        .out = BUFFER_ATTN});
     list_add(list, (struct forward_op){forward_sum, BUFFER_ATTN, BUFFER_DELTA, LAYER_O,
-                                       LAYER_O_BIAS, BUFFER_NONE});
+                                       LAYER_O_BIAS, BUFFER_NONE, BUFFER_NONE});
     list_add_output_norm(list, kind, LAYER_POST_ATTN);
     list_add_sum_norm(list, kind, LAYER_NORM_ATTN);
 }
@@ -76,18 +76,79 @@ static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind,
 {
     enum model_buffer inner = kind->gated ? BUFFER_FFN : BUFFER_UP;
     list_add(list, (struct forward_op){forward_gemm, in, BUFFER_UP, LAYER_UP, LAYER_UP_BIAS,
-                                       BUFFER_NONE});
+                                       BUFFER_NONE, BUFFER_NONE});
     if (kind->gated)
-        list_add(list, (struct forward_op){.run = layer_gate, .in = BUFFER_UP, .out = inner});
+        list_add(list, (struct forward_op){
+                           .run = layer_gate, .in = BUFFER_UP, .out = inner, .weight = LAYER_UP});
     else
         list_add(list, (struct forward_op){.run = layer_activate, .in = BUFFER_UP});
     list_add(list, (struct forward_op){forward_sum, inner, BUFFER_DELTA, LAYER_DOWN,
-                                       LAYER_DOWN_BIAS, BUFFER_NONE});
+                                       LAYER_DOWN_BIAS, BUFFER_NONE, BUFFER_NONE});
     list_add_output_norm(list, kind, LAYER_POST_FFN);
     list_add_sum_norm(list, kind, LAYER_NORM_FFN);
 }
 
-static void list_add_layer(struct layer_list *list, const struct layer_kind *kind)
+// Adds the shared expert, whose output combine adds to that of the experts.
+static void list_add_shared(struct layer_list *list, const struct arch_experts *names,
+                            enum model_buffer in)
+{
+    list_add(list, (struct forward_op){
+                       .run = forward_gemm, .in = in, .out = BUFFER_UP, .weight = LAYER_SHARED_UP});
+    list_add(list,
+             (struct forward_op){
+                 .run = layer_gate, .in = BUFFER_UP, .out = BUFFER_FFN, .weight = LAYER_SHARED_UP});
+    list_add(list, (struct forward_op){.run = forward_part,
+                                       .in = BUFFER_FFN,
+                                       .out = BUFFER_DELTA,
+                                       .weight = LAYER_SHARED_DOWN});
+    if (names->shared_factor)
+        list_add(list, (struct forward_op){.run = forward_head,
+                                           .in = in,
+                                           .out = BUFFER_SHARED_FACTOR,
+                                           .weight = LAYER_SHARED_FACTOR});
+}
+
+static void list_add_experts(struct layer_list *list, const struct model_config *config,
+                             const struct layer_kind *kind, enum model_buffer in)
+{
+    const struct arch_experts *names = config->arch->experts;
+    bool shared = config->experts.shared_width > 0;
+    if (shared)
+        list_add_shared(list, names, in);
+    list_add(list,
+             (struct forward_op){
+                 .run = forward_head, .in = in, .out = BUFFER_ROUTER, .weight = LAYER_ROUTER});
+    list_add(list, (struct forward_op){.run = layer_route,
+                                       .in = BUFFER_ROUTER,
+                                       .out = BUFFER_ROUTING,
+                                       .weight = LAYER_ROUTER_CORRECTION});
+    list_add(list, (struct forward_op){.run = layer_experts,
+                                       .in = in,
+                                       .out = BUFFER_EXPERT_UP,
+                                       .weight = LAYER_EXPERT_UP,
+                                       .bias = LAYER_EXPERT_UP_BIAS,
+                                       .also = BUFFER_ROUTING});
+    list_add(list, (struct forward_op){.run = layer_gate,
+                                       .in = BUFFER_EXPERT_UP,
+                                       .out = BUFFER_EXPERT_FFN,
+                                       .weight = LAYER_EXPERT_UP});
+    list_add(list, (struct forward_op){.run = layer_experts,
+                                       .in = BUFFER_EXPERT_FFN,
+                                       .out = BUFFER_EXPERT_OUT,
+                                       .weight = LAYER_EXPERT_DOWN,
+                                       .bias = LAYER_EXPERT_DOWN_BIAS,
+                                       .also = BUFFER_ROUTING});
+    bool factor = shared && names->shared_factor;
+    list_add(list, (struct forward_op){.run = layer_combine,
+                                       .in = BUFFER_EXPERT_OUT,
+                                       .out = BUFFER_DELTA,
+                                       .add = shared ? BUFFER_DELTA : BUFFER_NONE,
+                                       .also = factor ? BUFFER_SHARED_FACTOR : BUFFER_NONE});
+    list_add_output_norm(list, kind, LAYER_POST_FFN);
+}
+
+static void list_add_layer(struct layer_list *list, const struct model_config *config,
+                           const struct layer_kind *kind)
 {
     enum model_buffer in = list_add_input(list, kind, LAYER_NORM_ATTN);
     list_add_attention(list, kind, in);
@@ -96,7 +157,10 @@ static void list_add_layer(struct layer_list *list, const struct layer_kind *kin
                  (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
     else
         in = list_add_input(list, kind, LAYER_NORM_FFN);
-    list_add_ffn(list, kind, in);
+    if (kind->experts)
+        list_add_experts(list, config, kind, in);
+    else
+        list_add_ffn(list, kind, in);
 }
 
 void forward_lists_make(struct forward_lists *out, const struct model_config *config)
@@ -109,6 +173,6 @@ void forward_lists_make(struct forward_lists *out, const struct model_config *co
     out->last_in_place = ends->last_in_place;
     for (uint32_t i = 0; i < config->kind_count; i++) {
         struct layer_list list = {out->layer[i], 0};
-        list_add_layer(&list, &config->kinds[i]);
+        list_add_layer(&list, config, &config->kinds[i]);
     }
 }

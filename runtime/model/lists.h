@@ -12,18 +12,26 @@
 // Activations; T = tokens_max, n = rows_max; heads, kv_heads and intermediate are the rank's parts.
 enum model_buffer {
     BUFFER_NONE,
-    BUFFER_RESIDUAL,   // [T][hidden] act
-    BUFFER_DELTA,      // [T][hidden] act: added to the residual by the next norm
-    BUFFER_NORMED,     // [T][hidden] act, decoders
-    BUFFER_QKV,        // [T][(heads + 2 kv_heads) * head_dim] act
-    BUFFER_ATTN,       // [T][heads * head_dim] act
-    BUFFER_UP,         // [T][intermediate] act, gated [T][2 intermediate]; overlaps QKV and ATTN
-    BUFFER_FFN,        // [T][intermediate] act, gated layers
-    BUFFER_LAST,       // [n][hidden] act: rows to be sampled or scored
-    BUFFER_LAST_DELTA, // [n][hidden] act
-    BUFFER_LOGITS,     // [n][vocab] f32; overlaps QKV, ATTN, UP and FFN
-    BUFFER_VALUES,     // [n][output_width] f32
-    BUFFER_PARTIAL,    // several ranks: this rank's part of [T][hidden] or [n][vocab], f32
+    BUFFER_RESIDUAL, // [T][hidden] act
+    BUFFER_DELTA,    // [T][hidden] act: added to the residual by the next norm
+    BUFFER_NORMED,   // [T][hidden] act, decoders
+    BUFFER_QKV,      // [T][(heads + 2 kv_heads) * head_dim] act
+    BUFFER_ATTN,     // [T][heads * head_dim] act
+    BUFFER_UP,       // [T][intermediate] act, gated [T][2 intermediate]; overlaps QKV and ATTN
+    BUFFER_FFN,      // [T][intermediate] act, gated layers
+    // Mixtures of experts, T * chosen = P; they overlap QKV and ATTN. UP and FFN are then those of
+    // the shared expert.
+    BUFFER_ROUTER,        // [T][experts] f32
+    BUFFER_ROUTING,       // the arrays of struct routing
+    BUFFER_SHARED_FACTOR, // [T] f32: gate of the shared expert's output
+    BUFFER_EXPERT_UP,     // [P][2 expert width] act
+    BUFFER_EXPERT_FFN,    // [P][expert width] act
+    BUFFER_EXPERT_OUT,    // [P][hidden] act; overlaps EXPERT_UP
+    BUFFER_LAST,          // [n][hidden] act: rows to be sampled or scored
+    BUFFER_LAST_DELTA,    // [n][hidden] act
+    BUFFER_LOGITS,        // [n][vocab] f32; overlaps QKV, ATTN, UP and FFN
+    BUFFER_VALUES,        // [n][output_width] f32
+    BUFFER_PARTIAL,       // several ranks: this rank's part of [T][hidden] or [n][vocab], f32
     BUFFER_COUNT
 };
 
@@ -35,10 +43,11 @@ struct forward_op {
     enum model_buffer in, out;
     uint32_t weight, bias; // enum layer_weight in the list of a layer, else enum model_weight; bias
                            // 0: none
-    enum model_buffer add; // norms: buffer that is first added to `in`
+    enum model_buffer add; // norms: buffer that is first added to `in`; combine: shared result
+    enum model_buffer also; // experts: further buffer that is read
 };
 
-enum { LAYER_OPS_MAX = 20 }; // most ops of a layer, the end of the list included
+enum { LAYER_OPS_MAX = 24 }; // most ops of a layer, the end of the list included
 
 // The lists of one model.
 struct forward_lists {

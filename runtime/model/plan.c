@@ -244,7 +244,8 @@ static uint32_t width_max(const struct model_parts *parts)
         const struct weight_shape *shape = &parts->weights.entries[i].shape;
         if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS)
             continue;
-        width = shape->n > width ? shape->n : width;
+        uint32_t rows = weight_matrix_rows(shape);
+        width = rows > width ? rows : width;
         width = shape->k > width ? shape->k : width;
     }
     return width;
@@ -340,6 +341,11 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     if (parts->options.dtype == MODEL_INT4 && !facts.codes)
         return error_set(err, STATUS_UNSUPPORTED,
                          "--dtype int4: this device holds no weights in 4 bits; take int8");
+    if (parts->config.experts.count > 0 && !facts.experts)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s is a mixture of experts, which this device does not compute: run it "
+                         "on the cpu device",
+                         parts->config.arch->name);
     const struct model_options *o = &parts->options;
     enum status status = STATUS_OK;
     if (!o->load_dummy)
@@ -357,8 +363,9 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
         .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };
-    sizes->intermediate =
-        span_cut(sizes->intermediate.whole, sizes->rank, sizes->ranks, weight_list_unit(&args));
+    uint32_t unit = weight_list_unit(&args);
+    sizes->intermediate = span_cut(sizes->intermediate.whole, sizes->rank, sizes->ranks, unit);
+    sizes->shared = span_cut(sizes->shared.whole, sizes->rank, sizes->ranks, unit);
     return weight_list_make(&parts->weights, &args, err);
 }
 

@@ -21,7 +21,9 @@ struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks, uint32
 static bool share_fits(const struct model_config *c, uint32_t ranks)
 {
     bool kv_fits = c->kv_heads % ranks == 0 || ranks % c->kv_heads == 0;
-    return c->heads % ranks == 0 && kv_fits && c->intermediate >= ranks && c->vocab >= ranks;
+    bool experts_fit = c->experts.count == 0 || c->experts.count >= ranks;
+    return c->heads % ranks == 0 && kv_fits && c->intermediate >= ranks && c->vocab >= ranks &&
+           experts_fit;
 }
 
 static enum status share_check(const struct model_config *c, uint32_t ranks, struct error *err)
@@ -48,8 +50,12 @@ static enum status share_check(const struct model_config *c, uint32_t ranks, str
             used += (size_t)snprintf(sizes + used, sizeof sizes - used, used ? ", %u" : "%u", i);
     return error_set(err, STATUS_UNSUPPORTED,
                      "--tensor-parallel-size %u: %u heads and %u KV heads cannot be divided "
-                     "evenly; possible sizes: %s",
-                     ranks, c->heads, c->kv_heads, sizes);
+                     "evenly%s; possible sizes: %s",
+                     ranks, c->heads, c->kv_heads,
+                     c->experts.count > 0 && c->experts.count < ranks
+                         ? ", or there are fewer experts than ranks"
+                         : "",
+                     sizes);
 }
 
 enum status model_sizes_make(struct model_sizes *out, const struct model_config *c,
@@ -69,6 +75,8 @@ enum status model_sizes_make(struct model_sizes *out, const struct model_config 
         .kv_heads = span_cut(c->kv_heads, rank, ranks, 1),
         .intermediate = span_cut(c->intermediate, rank, ranks, 1),
         .vocab = span_cut(c->vocab, rank, ranks, 1),
+        .experts = span_cut(c->experts.count, rank, ranks, 1),
+        .shared = span_cut(c->experts.shared_width, rank, ranks, 1),
         .head_dim = c->head_dim,
         .hidden = c->hidden,
         .layers = c->layers,

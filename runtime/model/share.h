@@ -21,6 +21,8 @@ struct model_span {
 struct model_sizes {
     uint32_t rank, ranks; // ranks: at least 1
     struct model_span heads, kv_heads, intermediate, vocab;
+    struct model_span experts; // experts that the rank holds, each as a whole
+    struct model_span shared;  // inner columns of the shared expert
     uint32_t head_dim, hidden, layers;
 };
 
@@ -44,8 +46,8 @@ struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks, uint32
 struct model_config;
 
 // Computes the sizes of a rank. Query heads are divided evenly; KV heads too, or, if there are
-// fewer than ranks, each is repeated on several ranks; intermediate columns and vocabulary rows as
-// evenly as possible. UNSUPPORTED if the model cannot be split so; the error lists the possible
-// numbers of ranks.
+// fewer than ranks, each is repeated on several ranks; intermediate columns, vocabulary rows and
+// experts as evenly as possible. UNSUPPORTED if the model cannot be split so; the error lists the
+// possible numbers of ranks.
 enum status model_sizes_make(struct model_sizes *out, const struct model_config *config,
                              const struct model_share *share, struct error *err) MUST_USE;

@@ -111,6 +111,9 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
     for (uint32_t i = 0; i < list->count; i++)
         for (uint32_t k = 0; k < list->entries[i].part_count; k++)
             used[list->entries[i].parts[k].tensor - first] = true;
+    for (uint32_t i = 0; i < list->count; i++)
+        for (uint32_t k = 0; k < list->entries[i].other_count; k++)
+            used[list->entries[i].others[k] - first] = true;
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         const char *name = tensors_at(tensors, i)->name.at;
         char in_file[TENSOR_NAME_MAX];

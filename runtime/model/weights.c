@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From tensor names to packed weights: weight_list_make builds a list of entries from the
 // architecture's names; weights_load.c loads them. Loading thread only.
-#include "runtime/model/weights.h"
+#include "runtime/model/weights_list.h"
 
 #include "base/arena.h"
 #include "base/log.h"
@@ -15,30 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WEIGHT_ALIGNMENT = 256, NAME_MAX_BYTES = 256 };
-
-struct lister {
-    const struct weight_list_args *args;
-    const struct model_config *config;
-    struct weight_list *list;
-    const char *prefix, *head; // of the tensors' names; name of the head, or NULL
-    struct error *err;
-    enum status status; // the first failure; later calls do nothing
-};
-
-// The sources of one entry: the rank's part of each tensor. Names include ".weight" or ".bias".
-struct weight_spec {
-    uint32_t index;
-    enum weight_use use;
-    enum dtype dtype;
-    enum weight_fill fill;
-    struct model_span cols;
-    uint32_t part_count;
-    struct {
-        const char *name; // full name of the tensor
-        struct model_span rows;
-    } parts[3];
-};
+enum { WEIGHT_ALIGNMENT = 256 };
 
 // Returns the rank's part of a dimension if a tensor with this axis is split along it, else all of
 // it.
@@ -102,9 +79,22 @@ static void quantised_explain(struct lister *p, const char *name)
     }
 }
 
-// Finds the tensor of a part and checks its shape and dtype. rows, cols: of the entire tensor.
-static void part_find(struct lister *p, struct weight_part *part, const char *name, uint32_t rows,
-                      uint32_t cols)
+// Returns true if the tensor has the shape that a part needs. A vector may have a first dimension
+// of one.
+static bool shape_fits(const struct tensor *tensor, uint32_t stack, uint32_t rows, uint32_t cols)
+{
+    const uint64_t *shape = tensor->shape;
+    if (stack > 0)
+        return tensor->dims == 3 && shape[0] == stack && shape[1] == rows && shape[2] == cols;
+    if (cols == 1 && tensor->dims == 2 && shape[0] == 1)
+        return shape[1] == rows;
+    if (cols == 1)
+        return tensor->dims == 1 && shape[0] == rows;
+    return tensor->dims == 2 && shape[0] == rows && shape[1] == cols;
+}
+
+void weight_part_find(struct lister *p, struct weight_part *part, const char *name, uint32_t stack,
+                      uint32_t rows, uint32_t cols)
 {
     const struct tensors *tensors = p->args->tensors;
     const struct tensor *tensor = find_any(tensors, name);
@@ -118,20 +108,16 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
         quantised_explain(p, name);
         return;
     }
-    bool vector = cols == 1;
-    bool fits = vector ? tensor->dims == 1 && tensor->shape[0] == rows
-                       : tensor->dims == 2 && tensor->shape[0] == rows && tensor->shape[1] == cols;
-    if (!fits) {
+    if (!shape_fits(tensor, stack, rows, cols)) {
         char shape[160];
+        struct tensor wanted = {.shape = {rows, cols}, .dims = cols == 1 ? 1 : 2};
+        if (stack > 0)
+            wanted = (struct tensor){.shape = {stack, rows, cols}, .dims = 3};
+        char wants[160];
         shape_text(shape, sizeof shape, tensor);
-        if (vector)
-            p->status =
-                error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u]%s",
-                          name_shown, shape, words->config, rows, words->remedy);
-        else
-            p->status =
-                error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u, %u]%s",
-                          name_shown, shape, words->config, rows, cols, words->remedy);
+        shape_text(wants, sizeof wants, &wanted);
+        p->status = error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants %s%s",
+                              name_shown, shape, words->config, wants, words->remedy);
     } else if (tensor->dtype < 0 && !tensor->blocks && !tensor->packed) {
         p->status = error_set(p->err, STATUS_UNSUPPORTED,
                               "the tensor %s has the dtype %s; %s are supported%s", name_shown,
@@ -142,20 +128,26 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
     part->tensor = tensor;
 }
 
+struct weight_entry *weight_entry_add(struct lister *p, uint32_t index,
+                                      const struct weight_shape *shape, enum weight_fill fill,
+                                      uint32_t part_count)
+{
+    struct weight_entry *entry = &p->list->entries[p->list->count++];
+    *entry = (struct weight_entry){
+        .index = index, .shape = *shape, .fill = fill, .part_count = part_count};
+    entry->parts = heap_alloc_zeroed(part_count, sizeof *entry->parts);
+    return entry;
+}
+
 // Appends an entry for the rank's part.
 static struct weight_entry *entry_add(struct lister *p, const struct weight_spec *spec)
 {
-    struct weight_entry *entry = &p->list->entries[p->list->count++];
     uint32_t rows = 0;
     for (uint32_t i = 0; i < spec->part_count; i++)
         rows += spec->parts[i].rows.count;
-    *entry = (struct weight_entry){
-        .index = spec->index,
-        .shape = {.use = spec->use, .dtype = spec->dtype, .n = rows, .k = spec->cols.count},
-        .fill = spec->fill,
-        .part_count = spec->part_count,
-    };
-    return entry;
+    struct weight_shape shape = {
+        .use = spec->use, .dtype = spec->dtype, .n = rows, .k = spec->cols.count};
+    return weight_entry_add(p, spec->index, &shape, spec->fill, spec->part_count);
 }
 
 // Sets the size of an entry and its offset in device memory.
@@ -166,79 +158,6 @@ static void entry_size(struct lister *p, struct weight_entry *entry)
     uint64_t aligned = (entry->bytes + WEIGHT_ALIGNMENT - 1) / WEIGHT_ALIGNMENT * WEIGHT_ALIGNMENT;
     p->list->bytes += aligned;
     p->list->load_bytes += entry->bytes;
-}
-
-// Returns the format in which a tensor's elements can be held as they are, or WEIGHT_FLOATS. NULL:
-// there is no tensor.
-static enum weight_format tensor_format(const struct tensor *tensor)
-{
-    if (tensor && tensor->packed)
-        return packed_format(tensor->packed);
-    return dequantise_format(tensor ? tensor->blocks : NULL);
-}
-
-// Returns the format in which a part can be held, or WEIGHT_FLOATS: its columns must begin and end
-// with a block.
-static enum weight_format part_format(const struct weight_part *part)
-{
-    enum weight_format format = tensor_format(part->tensor);
-    uint32_t elements = weight_format_facts(format)->elements;
-    bool cut = part->from_col % elements != 0 || part->cols % elements != 0;
-    return cut ? WEIGHT_FLOATS : format;
-}
-
-// Holds an entry in 4 bits, an output head in 8. Embedding tables without head stay floats.
-static void int4_choose(struct weight_entry *entry)
-{
-    struct weight_shape *shape = &entry->shape;
-    bool head = entry->index == MODEL_HEAD || entry->index == MODEL_EMBED;
-    if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS || shape->k % 32 != 0 ||
-        (entry->index < MODEL_WEIGHT_COUNT && !head))
-        return;
-    shape->part_count = 1;
-    shape->parts[0] = (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_1, shape->n};
-}
-
-// Returns true if all tensors of an entry are quantised and the device holds at least one of them
-// in no format.
-static bool needs_int8(const struct weight_entry *entry)
-{
-    bool needs = false;
-    for (uint32_t i = 0; i < entry->part_count; i++) {
-        const struct tensor *tensor = entry->parts[i].tensor;
-        if (!tensor || (!tensor->blocks && !tensor->packed))
-            return false;
-        needs = needs || tensor_format(tensor) == WEIGHT_FLOATS;
-    }
-    return needs;
-}
-
-// Holds an entry in the formats of its tensors if all of them are quantised, or else as int8 if it
-// is a product. Neighbouring tensors of one format become one part.
-static void codes_choose(const struct lister *p, struct weight_entry *entry)
-{
-    struct weight_shape *shape = &entry->shape;
-    bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
-    if (p->list->int4) {
-        int4_choose(entry);
-        return;
-    }
-    if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
-        return;
-    if (needs_int8(entry)) {
-        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : DTYPE_I8;
-        return;
-    }
-    for (uint32_t i = 0; i < entry->part_count; i++) {
-        enum weight_format format = part_format(&entry->parts[i]);
-        if (format == WEIGHT_FLOATS) {
-            shape->part_count = 0;
-            return;
-        }
-        if (shape->part_count == 0 || shape->parts[shape->part_count - 1].format != format)
-            shape->parts[shape->part_count++] = (struct weight_codes){format, 0};
-        shape->parts[shape->part_count - 1].rows += entry->parts[i].rows;
-    }
 }
 
 // Returns the number of rows of a part's tensor, to which all parts of one name belong; sets `from`
@@ -266,8 +185,14 @@ static bool paired_rows(const struct lister *p, uint32_t index)
            (kind == LAYER_QKV || kind == LAYER_QKV_BIAS);
 }
 
-// Adds an entry with its parts to the list, unless an earlier call failed.
-static void weight_add(struct lister *p, const struct weight_spec *spec)
+void weight_entry_finish(struct lister *p, struct weight_entry *entry, bool plain)
+{
+    if (p->status == STATUS_OK && !plain)
+        weight_codes_choose(p, entry);
+    entry_size(p, entry);
+}
+
+void weight_add_as(struct lister *p, const struct weight_spec *spec, bool plain)
 {
     if (p->status != STATUS_OK)
         return;
@@ -292,15 +217,18 @@ static void weight_add(struct lister *p, const struct weight_spec *spec)
         seed += rows->whole;
         p->list->parameter_count += (uint64_t)rows->whole * cols->whole;
         if (p->args->tensors)
-            part_find(p, &entry->parts[i], spec->parts[i].name, tensor_rows, cols->whole);
+            weight_part_find(p, &entry->parts[i], spec->parts[i].name, 0, tensor_rows, cols->whole);
     }
-    if (p->status == STATUS_OK)
-        codes_choose(p, entry);
-    entry_size(p, entry);
+    weight_entry_finish(p, entry, plain);
 }
 
-static void weight_add_vector(struct lister *p, uint32_t index, const char *name, uint32_t n,
-                              enum weight_fill fill)
+static void weight_add(struct lister *p, const struct weight_spec *spec)
+{
+    weight_add_as(p, spec, false);
+}
+
+void weight_add_vector(struct lister *p, uint32_t index, const char *name, uint32_t n,
+                       enum weight_fill fill)
 {
     struct weight_spec spec = {index, WEIGHT_VECTOR,          DTYPE_F32, fill, span_whole(1),
                                1,     {{name, span_whole(n)}}};
@@ -316,31 +244,37 @@ static void weight_add_norm(struct lister *p, uint32_t index, const char *name, 
         p->list->entries[p->list->count - 1].parts[0].addend = 1;
 }
 
-// out = prefix + name with the layer's number + tail.
-static void name_make(char out[NAME_MAX_BYTES], const struct lister *p, const char *format,
-                      uint32_t layer, const char *tail)
+// Appends text to a name in NAME_MAX_BYTES bytes, which truncates it.
+static void name_add(char *out, const char *text, size_t bytes)
 {
-    const char *hole = strstr(format, "%u");
-    if (hole)
-        snprintf(out, NAME_MAX_BYTES, "%s%.*s%u%s%s", p->prefix, (int)(hole - format), format,
-                 layer, hole + 2, tail);
-    else
-        snprintf(out, NAME_MAX_BYTES, "%s%s%s", p->prefix, format, tail);
+    size_t used = strlen(out);
+    snprintf(out + used, NAME_MAX_BYTES - used, "%.*s", (int)bytes, text);
 }
 
-// A product of up to three stacked tensors, and its bias if there is one.
-struct stacked {
-    enum layer_weight kind; // kind of the weight; its bias is kind + 1
-    struct model_span cols;
-    uint32_t count;
-    bool bias;
-    struct {
-        const struct arch_tensor *tensor;
-        struct model_span rows;
-    } parts[3];
-};
+void weight_name_make(char *out, const struct lister *p, const char *format, uint32_t layer,
+                      uint32_t expert, const char *tail)
+{
+    out[0] = '\0';
+    name_add(out, p->prefix, strlen(p->prefix));
+    for (const char *hole; (hole = strstr(format, "%u")) != NULL; format = hole + 2) {
+        char number[16];
+        int bytes = snprintf(number, sizeof number, "%u", layer);
+        name_add(out, format, (size_t)(hole - format));
+        name_add(out, number, (size_t)bytes);
+        layer = expert; // the second number
+    }
+    name_add(out, format, strlen(format));
+    name_add(out, tail, strlen(tail));
+}
 
-static void weight_add_stacked(struct lister *p, uint32_t layer, const struct stacked *s)
+// out = prefix + name with the layer's number + tail.
+static void name_make(char *out, const struct lister *p, const char *format, uint32_t layer,
+                      const char *tail)
+{
+    weight_name_make(out, p, format, layer, 0, tail);
+}
+
+void weight_add_stacked(struct lister *p, uint32_t layer, const struct stacked *s)
 {
     char names[3][NAME_MAX_BYTES];
     struct weight_spec product = {layer_weight_index(layer, s->kind),
@@ -413,6 +347,19 @@ static void weight_add_norms(struct lister *p, uint32_t layer)
                     together ? c->kv_heads * c->head_dim : c->head_dim);
 }
 
+static void weight_add_ffn(struct lister *p, uint32_t layer)
+{
+    const struct model_config *c = p->config;
+    const struct arch_names *names = c->arch->names;
+    struct model_span hidden = span_whole(c->hidden), ffn = p->args->sizes->intermediate;
+    struct stacked gated = {
+        LAYER_UP, hidden, 2, c->ffn_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
+    struct stacked up = {LAYER_UP, hidden, 1, c->ffn_bias, {{&names->up, ffn}}};
+    struct stacked down = {LAYER_DOWN, ffn, 1, c->ffn_bias, {{&names->down, hidden}}};
+    weight_add_stacked(p, layer, names->gate.name ? &gated : &up);
+    weight_add_stacked(p, layer, &down);
+}
+
 static void weight_add_layer(struct lister *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
@@ -421,18 +368,15 @@ static void weight_add_layer(struct lister *p, uint32_t layer)
     struct model_span hidden = span_whole(c->hidden);
     struct model_span q = span_times(sizes->heads, c->head_dim);
     struct model_span kv = span_times(sizes->kv_heads, c->head_dim);
-    struct model_span ffn = sizes->intermediate;
     struct stacked qkv = {
         LAYER_QKV, hidden, 3, c->qkv_bias, {{&names->q, q}, {&names->k, kv}, {&names->v, kv}}};
     struct stacked o = {LAYER_O, q, 1, c->o_bias, {{&names->o, hidden}}};
-    struct stacked gated = {
-        LAYER_UP, hidden, 2, c->ffn_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
-    struct stacked up = {LAYER_UP, hidden, 1, c->ffn_bias, {{&names->up, ffn}}};
-    struct stacked down = {LAYER_DOWN, ffn, 1, c->ffn_bias, {{&names->down, hidden}}};
     weight_add_stacked(p, layer, &qkv);
     weight_add_stacked(p, layer, &o);
-    weight_add_stacked(p, layer, names->gate.name ? &gated : &up);
-    weight_add_stacked(p, layer, &down);
+    if (c->kinds[c->layer_kind[layer]].experts)
+        weight_add_experts(p, layer);
+    else
+        weight_add_ffn(p, layer);
     weight_add_norms(p, layer);
 }
 
@@ -518,10 +462,11 @@ static void weight_add_answer(struct lister *p)
     const char *head = p->head;
     bool stored = args->tensors && tensors_find(args->tensors, head);
     bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
-    struct weight_spec spec = {
-        MODEL_SCORE, WEIGHT_PRODUCT,         p->list->side, FILL_RANDOM, span_whole(c->hidden),
-        1,           {{NULL, span_whole(1)}}};
-    struct weight_entry *entry = entry_add(p, &spec);
+    struct weight_entry *entry =
+        weight_entry_add(p, MODEL_SCORE,
+                         &(struct weight_shape){
+                             .use = WEIGHT_PRODUCT, .dtype = p->list->side, .n = 1, .k = c->hidden},
+                         FILL_RANDOM, args->tensors ? 2 : 1);
     entry->difference = args->tensors != NULL;
     entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
     // Converters to GGUF keep only the two rows of an untied head, "yes" first.
@@ -530,8 +475,7 @@ static void weight_add_answer(struct lister *p)
         args->tensors && tensors_are_gguf(args->tensors) && tensors_find(args->tensors, pair);
     if (args->tensors) {
         const char *from = paired ? pair : from_head ? head : embed;
-        part_find(p, &entry->parts[0], from, paired ? 2 : c->vocab, c->hidden);
-        entry->part_count = 2;
+        weight_part_find(p, &entry->parts[0], from, 0, paired ? 2 : c->vocab, c->hidden);
         entry->parts[1] = entry->parts[0];
         entry->parts[0].from_row = paired ? 0 : (uint32_t)args->yes_id;
         entry->parts[1].from_row = paired ? 1 : (uint32_t)args->no_id;
@@ -698,7 +642,7 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
     prefix_choose(&p);
     name_make(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
-    return weight_format_facts(tensor_format(tensor))->elements;
+    return weight_format_facts(weight_tensor_format(tensor))->elements;
 }
 
 static void dtypes_choose(struct lister *p)
@@ -774,8 +718,16 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     return p.status;
 }
 
+static void entry_free(struct weight_entry *entry)
+{
+    heap_free(entry->parts);
+    heap_free(entry->others);
+}
+
 void weight_list_close(struct weight_list *list)
 {
+    for (uint32_t i = 0; i < list->count; i++)
+        entry_free(&list->entries[i]);
     heap_free(list->entries);
     list->entries = NULL;
     list->count = 0;

@@ -45,6 +45,17 @@ enum layer_weight {
     LAYER_UP_BIAS,
     LAYER_DOWN,
     LAYER_DOWN_BIAS,
+    LAYER_ROUTER,            // one row for each expert of the model, on every rank
+    LAYER_ROUTER_CORRECTION, // see struct route_args
+    LAYER_EXPERT_UP,         // a stack: gate and up of each expert that the rank holds
+    LAYER_EXPERT_UP_BIAS,
+    LAYER_EXPERT_DOWN,
+    LAYER_EXPERT_DOWN_BIAS,
+    LAYER_SHARED_UP, // gate and up of the shared expert
+    LAYER_SHARED_UP_BIAS,
+    LAYER_SHARED_DOWN,
+    LAYER_SHARED_DOWN_BIAS,
+    LAYER_SHARED_FACTOR, // one row: gate of the shared expert's output
     LAYER_WEIGHT_COUNT
 };
 
@@ -76,7 +87,9 @@ struct weight_entry {
     struct weight_shape shape;
     enum weight_fill fill;
     uint32_t part_count;
-    struct weight_part parts[3];
+    struct weight_part *parts;    // [part_count], owned by the entry
+    const struct tensor **others; // [other_count] tensors of experts that other ranks hold, or NULL
+    uint32_t other_count;
     bool difference; // true: a single row, parts[0] minus parts[1]
     uint64_t bytes;  // packed size on the device
     uint64_t offset; // offset in the device memory of all weights

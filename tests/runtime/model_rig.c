@@ -60,6 +60,20 @@ bool rig_device_usable(void)
     return true;
 }
 
+bool rig_device_experts(void)
+{
+    const struct device_api *api;
+    struct error err;
+    struct device *device;
+    struct device_facts facts;
+    struct device_options options = {.threads = 1, .exact = true};
+    must(device_find(&api, &err), &err);
+    must(api->open(&device, &options, &err), &err);
+    api->facts(device, &facts);
+    api->close(device);
+    return facts.experts;
+}
+
 static bool splits(const char *folder)
 {
     struct error err;

@@ -53,6 +53,8 @@ void rig_close(struct rig *rig);
 // Returns false, and prints the reason in one line, if the device of WEFT_TEST_DEVICE is not
 // available.
 bool rig_device_usable(void);
+// Returns true if the device of WEFT_TEST_DEVICE computes mixtures of experts.
+bool rig_device_experts(void);
 
 // Starts an empty batch for the next step.
 void rig_begin(struct rig *rig);

@@ -53,6 +53,8 @@ static void walk_list(struct walk *w, const struct forward_op *op, bool begins)
             walk_read(w, op->in);
         if (op->add != BUFFER_NONE && !(begins && row == 0))
             walk_read(w, op->add);
+        if (op->also != BUFFER_NONE)
+            walk_read(w, op->also);
         walk_write(w, op->out != BUFFER_NONE ? op->out : op->in);
     }
 }
@@ -71,8 +73,18 @@ static void lists_walk(const struct model_plan *plan, bool in_place)
         w.spans[i] = (struct span){at->buffer[i], 1}; // the others share no memory
     w.spans[BUFFER_QKV].bytes = tokens * (c->heads + 2 * c->kv_heads) * c->head_dim;
     w.spans[BUFFER_ATTN].bytes = tokens * c->heads * c->head_dim;
-    w.spans[BUFFER_UP].bytes = tokens * c->intermediate * (1 + gated);
-    w.spans[BUFFER_FFN].bytes = gated * tokens * c->intermediate;
+    uint32_t inner = c->experts.shared_width; // columns of a dense part or of the shared expert
+    for (uint32_t i = 0; i < c->kind_count; i++)
+        inner = !c->kinds[i].experts && c->intermediate > inner ? c->intermediate : inner;
+    w.spans[BUFFER_UP].bytes = tokens * inner * (1 + gated);
+    w.spans[BUFFER_FFN].bytes = gated * tokens * inner;
+    const struct experts_config *e = &c->experts;
+    w.spans[BUFFER_EXPERT_UP].bytes = tokens * e->chosen * 2 * e->width;
+    w.spans[BUFFER_EXPERT_FFN].bytes = tokens * e->chosen * e->width;
+    w.spans[BUFFER_EXPERT_OUT].bytes = e->count > 0 ? tokens * e->chosen * c->hidden : 0;
+    w.spans[BUFFER_ROUTER].bytes = tokens / act * e->count * sizeof(float);
+    w.spans[BUFFER_ROUTING].bytes = at->routing.bytes;
+    w.spans[BUFFER_SHARED_FACTOR].bytes = e->shared_width > 0 ? tokens / act * sizeof(float) : 0;
     w.spans[BUFFER_LOGITS].bytes = generates * rows * c->vocab * sizeof(float);
     walk_list(&w, lists.first, false);
     for (uint32_t layer = 0; layer < c->layers; layer++)
@@ -104,7 +116,8 @@ static void test_no_op_reads_overwritten_buffers(void **state)
     static const char *const families[] = {
         "llama",       "qwen3",        "llama-mean",   "qwen2-classifier", "bert-mean",
         "bert-rerank", "roberta-mean", "qwen2-window", "gemma3",           "olmo2",
-        "granite",     "exaone4",      "cohere"};
+        "granite",     "exaone4",      "cohere",       "qwen3-moe",        "qwen2-moe",
+        "glm4-moe",    "olmoe"};
     struct error err;
     struct device *device;
     struct device_options options = {.threads = 1, .exact = true};

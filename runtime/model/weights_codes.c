@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses which weights are held as codes, and in which formats. Loading thread only.
+#include "runtime/model/weights_list.h"
+
+#include "runtime/model/dequantise.h"
+#include "runtime/model/packed.h"
+
+// Returns the format in which a tensor's elements can be held as they are, or WEIGHT_FLOATS. NULL:
+// there is no tensor.
+enum weight_format weight_tensor_format(const struct tensor *tensor)
+{
+    if (tensor && tensor->packed)
+        return packed_format(tensor->packed);
+    return dequantise_format(tensor ? tensor->blocks : NULL);
+}
+
+// Returns the format in which a part can be held, or WEIGHT_FLOATS: its columns must begin and end
+// with a block.
+static enum weight_format part_format(const struct weight_part *part)
+{
+    enum weight_format format = weight_tensor_format(part->tensor);
+    uint32_t elements = weight_format_facts(format)->elements;
+    bool cut = part->from_col % elements != 0 || part->cols % elements != 0;
+    return cut ? WEIGHT_FLOATS : format;
+}
+
+// Holds an entry in 4 bits, an output head in 8. Embedding tables without head stay floats.
+static void int4_choose(struct weight_entry *entry)
+{
+    struct weight_shape *shape = &entry->shape;
+    bool head = entry->index == MODEL_HEAD || entry->index == MODEL_EMBED;
+    if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS || shape->k % 32 != 0 ||
+        (entry->index < MODEL_WEIGHT_COUNT && !head))
+        return;
+    shape->part_count = 1;
+    shape->parts[0] =
+        (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_1, weight_matrix_rows(shape)};
+}
+
+// Returns true if all tensors of an entry are quantised and the device holds at least one of them
+// in no format.
+static bool needs_int8(const struct weight_entry *entry)
+{
+    bool needs = false;
+    for (uint32_t i = 0; i < entry->part_count; i++) {
+        const struct tensor *tensor = entry->parts[i].tensor;
+        if (!tensor || (!tensor->blocks && !tensor->packed))
+            return false;
+        needs = needs || weight_tensor_format(tensor) == WEIGHT_FLOATS;
+    }
+    return needs;
+}
+
+// Returns true if the tensors of all matrices of a stack have the same formats.
+static bool stack_alike(const struct weight_entry *entry)
+{
+    uint32_t each = entry->part_count / weight_stack(&entry->shape);
+    for (uint32_t i = each; i < entry->part_count; i++)
+        if (part_format(&entry->parts[i]) != part_format(&entry->parts[i - each]))
+            return false;
+    return true;
+}
+
+// Holds an entry in the formats of its tensors if all of them are quantised, or else as int8 if it
+// is a product. Neighbouring tensors of one format become one part.
+void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
+{
+    struct weight_shape *shape = &entry->shape;
+    bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
+    if (p->list->int4) {
+        int4_choose(entry);
+        return;
+    }
+    if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
+        return;
+    if (needs_int8(entry)) {
+        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : DTYPE_I8;
+        return;
+    }
+    if (!stack_alike(entry)) {
+        shape->dtype = DTYPE_I8;
+        return;
+    }
+    for (uint32_t i = 0; i < entry->part_count / weight_stack(shape); i++) {
+        enum weight_format format = part_format(&entry->parts[i]);
+        if (format == WEIGHT_FLOATS) {
+            shape->part_count = 0;
+            return;
+        }
+        if (shape->part_count == 0 || shape->parts[shape->part_count - 1].format != format)
+            shape->parts[shape->part_count++] = (struct weight_codes){format, 0};
+        shape->parts[shape->part_count - 1].rows += entry->parts[i].rows;
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists the weights of a mixture of experts: router and correction, the stacks of the experts that
+// the rank holds, the shared expert. Checkpoints have tensors for each expert, or tensors of all
+// experts. Loading thread only.
+#include "runtime/model/weights_list.h"
+
+#include "base/arena.h"
+
+// The router and the gate of the shared expert are never quantised. They are float32 where the
+// device multiplies activations with float32, because their rounding would change the choice.
+static enum dtype router_dtype(const struct lister *p)
+{
+    struct device_facts facts;
+    p->args->api->facts(p->args->device, &facts);
+    bool same = facts.activation[DTYPE_F32] == facts.activation[p->list->dtype];
+    return same ? DTYPE_F32 : p->list->side;
+}
+
+static void add_rows(struct lister *p, uint32_t layer, enum layer_weight kind, const char *format,
+                     uint32_t rows)
+{
+    char name[NAME_MAX_BYTES];
+    weight_name_make(name, p, format, layer, 0, ".weight");
+    struct weight_spec spec = {layer_weight_index(layer, kind),
+                               WEIGHT_PRODUCT,
+                               router_dtype(p),
+                               FILL_RANDOM,
+                               span_whole(p->config->hidden),
+                               1,
+                               {{name, span_whole(rows)}}};
+    weight_add_as(p, &spec, true);
+}
+
+// A stack of matrices; each has the rows of one or two tensors.
+struct stack {
+    enum layer_weight kind;
+    uint32_t each;       // number of tensors
+    const char *name[2]; // of one expert
+    const char *stack[2];
+    uint32_t rows, cols; // of one expert's tensor
+};
+
+// Returns true if the checkpoint has tensors of all experts.
+static bool stacks_stored(const struct lister *p, uint32_t layer, const struct stack *s)
+{
+    char name[NAME_MAX_BYTES];
+    if (!s->stack[0] || !p->args->tensors)
+        return false;
+    weight_name_make(name, p, s->stack[0], layer, 0, ".weight");
+    return !s->name[0] || tensors_find(p->args->tensors, name) != NULL;
+}
+
+// Finds the rows of expert `expert` of tensor i.
+static void stack_part_find(struct lister *p, uint32_t layer, const struct stack *s,
+                            struct weight_part *part, uint32_t expert, uint32_t i)
+{
+    char name[NAME_MAX_BYTES];
+    if (!stacks_stored(p, layer, s)) {
+        weight_name_make(name, p, s->name[i], layer, expert, ".weight");
+        weight_part_find(p, part, name, 0, s->rows, s->cols);
+        return;
+    }
+    bool fused = s->each == 2 && s->stack[0] == s->stack[1];
+    weight_name_make(name, p, s->stack[i], layer, 0, ".weight");
+    part->from_row = fused ? (2 * expert + i) * s->rows : expert * s->rows;
+    weight_part_find(p, part, name, p->config->experts.count, s->rows * (fused ? 2 : 1), s->cols);
+}
+
+// Finds the tensors of the experts that other ranks hold, so that they do not count as unused.
+static void others_find(struct lister *p, uint32_t layer, const struct stack *s,
+                        struct weight_entry *entry)
+{
+    const struct model_span *experts = &p->args->sizes->experts;
+    if (!p->args->tensors || experts->count == experts->whole)
+        return;
+    entry->others = heap_alloc((experts->whole - experts->count) * s->each * sizeof *entry->others);
+    for (uint32_t j = 0; j < experts->whole * s->each && p->status == STATUS_OK; j++) {
+        struct weight_part part = {.cols = s->cols};
+        if (j / s->each - experts->first < experts->count)
+            continue; // the rank holds it
+        stack_part_find(p, layer, s, &part, j / s->each, j % s->each);
+        entry->others[entry->other_count++] = part.tensor;
+    }
+}
+
+static void stack_add(struct lister *p, uint32_t layer, const struct stack *s)
+{
+    const struct model_span *experts = &p->args->sizes->experts;
+    uint32_t count = experts->count, rows = s->each * s->rows;
+    if (p->status != STATUS_OK)
+        return;
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                 .dtype = p->list->dtype,
+                                 .n = count * rows,
+                                 .k = s->cols,
+                                 .stack = count};
+    struct weight_entry *entry = weight_entry_add(p, layer_weight_index(layer, s->kind), &shape,
+                                                  FILL_RANDOM, count * s->each);
+    for (uint32_t j = 0; j < entry->part_count && p->status == STATUS_OK; j++) {
+        uint32_t expert = experts->first + j / s->each, i = j % s->each;
+        entry->parts[j] = (struct weight_part){.to_row = j * s->rows,
+                                               .rows = s->rows,
+                                               .cols = s->cols,
+                                               .stride = s->cols,
+                                               .seed = (expert * s->each + i) * s->rows};
+        if (p->args->tensors)
+            stack_part_find(p, layer, s, &entry->parts[j], expert, i);
+    }
+    others_find(p, layer, s, entry);
+    p->list->parameter_count += (uint64_t)experts->whole * rows * s->cols;
+    weight_entry_finish(p, entry, false);
+}
+
+static void shared_add(struct lister *p, uint32_t layer)
+{
+    const struct arch_experts *names = p->config->arch->experts;
+    struct model_span hidden = span_whole(p->config->hidden), inner = p->args->sizes->shared;
+    struct stacked up = {LAYER_SHARED_UP,
+                         hidden,
+                         2,
+                         false,
+                         {{&names->shared_gate, inner}, {&names->shared_up, inner}}};
+    struct stacked down = {LAYER_SHARED_DOWN, inner, 1, false, {{&names->shared_down, hidden}}};
+    weight_add_stacked(p, layer, &up);
+    weight_add_stacked(p, layer, &down);
+    if (names->shared_factor)
+        add_rows(p, layer, LAYER_SHARED_FACTOR, names->shared_factor, 1);
+}
+
+void weight_add_experts(struct lister *p, uint32_t layer)
+{
+    const struct experts_config *e = &p->config->experts;
+    const struct arch_experts *names = p->config->arch->experts;
+    struct stack up = {LAYER_EXPERT_UP,
+                       2,
+                       {names->gate, names->up},
+                       {names->gate_stack, names->up_stack},
+                       e->width,
+                       p->config->hidden};
+    struct stack down = {LAYER_EXPERT_DOWN, 1,       {names->down}, {names->down_stack},
+                         p->config->hidden, e->width};
+    char name[NAME_MAX_BYTES];
+    add_rows(p, layer, LAYER_ROUTER, names->router, e->count);
+    if (names->correction) {
+        weight_name_make(name, p, names->correction, layer, 0, "");
+        weight_add_vector(p, layer_weight_index(layer, LAYER_ROUTER_CORRECTION), name, e->count,
+                          FILL_ZEROS);
+    }
+    stack_add(p, layer, &up);
+    stack_add(p, layer, &down);
+    if (e->shared_width > 0)
+        shared_add(p, layer);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to weights.c and weights_experts.c: the state of weight_list_make, and how entries are
+// added to the list. Loading thread only.
+#pragma once
+
+#include "runtime/model/weights.h"
+
+enum { NAME_MAX_BYTES = 256 };
+
+struct lister {
+    const struct weight_list_args *args;
+    const struct model_config *config;
+    struct weight_list *list;
+    const char *prefix, *head; // of the tensors' names; name of the head, or NULL
+    struct error *err;
+    enum status status; // the first failure; later calls do nothing
+};
+
+// The sources of one entry: the rank's part of each tensor. Names include ".weight" or ".bias".
+struct weight_spec {
+    uint32_t index;
+    enum weight_use use;
+    enum dtype dtype;
+    enum weight_fill fill;
+    struct model_span cols;
+    uint32_t part_count;
+    struct {
+        const char *name; // full name of the tensor
+        struct model_span rows;
+    } parts[3];
+};
+
+// A product of up to three stacked tensors, and its bias if there is one.
+struct stacked {
+    enum layer_weight kind; // kind of the weight; its bias is kind + 1
+    struct model_span cols;
+    uint32_t count;
+    bool bias;
+    struct {
+        const struct arch_tensor *tensor;
+        struct model_span rows;
+    } parts[3];
+};
+
+// Adds an entry with its parts to the list, unless an earlier call failed. plain: true if it is
+// held as elements of its dtype, whatever other weights are held as.
+void weight_add_as(struct lister *, const struct weight_spec *, bool plain);
+void weight_add_stacked(struct lister *, uint32_t layer, const struct stacked *);
+void weight_add_vector(struct lister *, uint32_t index, const char *name, uint32_t n,
+                       enum weight_fill fill);
+// Adds an entry without parts, with memory for part_count of them.
+struct weight_entry *weight_entry_add(struct lister *, uint32_t index,
+                                      const struct weight_shape *shape, enum weight_fill fill,
+                                      uint32_t part_count);
+// Finds the tensor of a part and checks its shape and dtype. stack, rows, cols: of the entire
+// tensor; stack 0: it has no such dimension.
+void weight_part_find(struct lister *, struct weight_part *part, const char *name, uint32_t stack,
+                      uint32_t rows, uint32_t cols);
+// Chooses how an entry is held, and its place in device memory. All its parts must be set.
+void weight_entry_finish(struct lister *, struct weight_entry *, bool plain);
+// out = prefix + name with the numbers of layer and expert + tail; out: NAME_MAX_BYTES bytes.
+void weight_name_make(char *out, const struct lister *, const char *format, uint32_t layer,
+                      uint32_t expert, const char *tail);
+
+// weights_codes.c: returns the format in which a tensor's elements can be held as they are, or
+// WEIGHT_FLOATS; NULL: there is no tensor.
+enum weight_format weight_tensor_format(const struct tensor *);
+// Chooses the formats of an entry.
+void weight_codes_choose(const struct lister *, struct weight_entry *);
+
+// Adds the weights of a mixture of experts.
+void weight_add_experts(struct lister *, uint32_t layer);
