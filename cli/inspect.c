@@ -126,7 +126,9 @@ static enum status model_inspect(struct session *session, const char *folder,
     static const char *const poolings[] = {[POOL_CLS] = "cls",
                                            [POOL_LAST] = "last token",
                                            [POOL_MEAN] = "mean",
-                                           [POOL_MEAN_SQRT] = "mean, times sqrt(tokens)"};
+                                           [POOL_MEAN_SQRT] = "mean, times sqrt(tokens)",
+                                           [POOL_WEIGHTED] = "mean, weighted by position",
+                                           [POOL_MAX] = "max"};
     enum status planned = inspect_plan(session, folder, settings, device, &alone, err);
     outline_print(session, planned);
     const struct loaded_model *m = &session->loaded.models[0];

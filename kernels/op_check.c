@@ -96,15 +96,18 @@ const char *embed_bert_check(const struct embed_bert_args *a)
         return "embed_bert: activations are float32, bfloat16 or float16";
     if (a->width == 0 || table_wrong(a->word, a->width))
         return "embed_bert: the word table is missing, of another use or of another width";
-    if (table_wrong(a->position_table, a->width) || a->position_table->shape.use != WEIGHT_ROWS ||
-        !floats_held(a->position_table))
+    if (a->position_table &&
+        (table_wrong(a->position_table, a->width) || a->position_table->shape.use != WEIGHT_ROWS ||
+         !floats_held(a->position_table)))
         return "embed_bert: the position table must be rows of floats of the same width";
     if (a->type_table && (table_wrong(a->type_table, a->width) ||
                           a->type_table->shape.use != WEIGHT_ROWS || !floats_held(a->type_table)))
         return "embed_bert: the type table must be rows of floats of the same width";
-    if (vector_wrong(a->norm_weight, a->width) || vector_wrong(a->norm_bias, a->width))
+    if (vector_wrong(a->norm_weight, a->width) ||
+        (a->norm_bias && vector_wrong(a->norm_bias, a->width)))
         return "embed_bert: norm weight and bias must be vectors of the width";
-    if (a->token_count > 0 && (!a->token || !a->position || !a->out || (a->type_table && !a->type)))
+    if (a->token_count > 0 && (!a->token || !a->out || (a->position_table && !a->position) ||
+                               (a->type_table && !a->type)))
         return "embed_bert: tokens, positions, types or output are missing";
     return "";
 }
@@ -210,6 +213,9 @@ const char *attn_check(const struct attn_args *a)
         return "attn: " DIM_RULE;
     if (!a->step || !a->step_host)
         return "attn: no step record";
+    if (a->bias &&
+        (a->reach > BIAS_REACH_MAX || vector_wrong(a->bias, a->shape.heads * (2 * a->reach + 1))))
+        return "attn: the bias must be a vector of each head's distances";
     if (a->row_count > a->token_count)
         return "attn: a row has at least one token";
     if (a->token_count > 0 && (!a->qkv || !a->out))
@@ -229,6 +235,8 @@ const char *swiglu_check(const struct swiglu_args *a)
 {
     if (act_wrong(a->act))
         return "swiglu: activations are float32, bfloat16 or float16";
+    if ((unsigned)a->gate > GATE_GELU)
+        return "swiglu: an unknown function";
     if (a->width == 0)
         return "swiglu: no columns";
     if (a->rows > 0 && (!a->in || !a->out))
@@ -264,10 +272,12 @@ const char *pool_check(const struct pool_args *a)
 {
     if (act_wrong(a->act))
         return "pool: activations are float32, bfloat16 or float16";
-    if ((unsigned)a->kind > POOL_MEAN_SQRT)
+    if ((unsigned)a->kind > POOL_GIVEN)
         return "pool: an unknown kind";
     if (a->width == 0)
         return "pool: no columns";
+    if (a->out_act && a->normalize)
+        return "pool: only float32 vectors are normalised";
     if (a->count > 0 && (!a->in || !a->out || !a->rows || !a->sampled))
         return "pool: input, output or the lists of rows are missing";
     return "";

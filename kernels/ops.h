@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "kernels/collective.h"
+#include "kernels/kinds.h"
 #include "kernels/experts.h"
 #include "kernels/step.h"
 #include "kernels/weight.h"
@@ -57,8 +58,8 @@ struct embed_args {
 // out = layer_norm(word[token] + position[position + position_offset] + type[type]).
 struct embed_bert_args {
     enum dtype act;
-    const struct weight *word, *position_table, *type_table; // [rows][width]; type: or NULL
-    const struct weight *norm_weight, *norm_bias;            // [width]
+    const struct weight *word, *position_table, *type_table; // [rows][width]; the last two: or NULL
+    const struct weight *norm_weight, *norm_bias;            // [width]; bias: or NULL
     const int32_t *token;            // [T]; here and below, an index outside of its table is row 0
     const uint32_t *position, *type; // [T]
     void *out;                       // [T][width] act
@@ -119,8 +120,7 @@ struct qkv_post_args {
     uint32_t norm_last; // 1: the norm follows the rotary embedding
 };
 
-// Reads keys and values from each row's KV blocks or, if shape.paged is 0, from qkv, where a device
-// may round them to `kv` or not.
+// Reads keys and values from KV blocks or, if not paged, from qkv (a device may round them to kv).
 struct attn_args {
     enum dtype act, kv;
     const void *qkv; // [T][(heads + 2 kv_heads) * dim] act; reads q, and k and v if not paged
@@ -131,21 +131,21 @@ struct attn_args {
     const void *kv_base;
     uint64_t layer_offset, value_offset, head_bytes, token_bytes;
     struct attn_shape shape;
-    uint32_t blocks_max, block_shift, row_count, token_count;
+    uint32_t blocks_max, block_shift, row_count, token_count, reach;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
+    const struct weight *bias; // by distance (kinds.h), [heads][2 * reach + 1]; or NULL
 };
 
-// out[t][i] = silu(gate) * up with in = [gate | up]; GeGLU has gelu(gate), in the tanh form.
+// out[t][i] = act(gate) * up with in = [gate | up].
 struct swiglu_args {
     enum dtype act;
     const void *in; // [rows][2 * width] act
     void *out;      // [rows][width] act
     uint32_t rows, width;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
-    uint32_t gelu;             // 1: GeGLU
+    enum gate gate;            // act
 };
 
-enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
 struct activate_args { // in place
     enum dtype act;
     enum activation kind; // ACTIVATE_GELU is the exact one (erf)
@@ -163,15 +163,15 @@ struct gather_args {
     uint32_t count, width;
 };
 
-enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN, POOL_MEAN_SQRT }; // MEAN_SQRT: sum / sqrt(count)
 struct pool_args {
     enum dtype act;
     enum pooling kind;
     const void *in;                     // [T][width] act
     const struct step_row *rows;        // [R] device
     const struct step_sampled *sampled; // [n] device
-    float *out;                         // [n][width] f32
+    void *out;                          // [n][width] f32, or act; GIVEN: may be `in` if f32
     uint32_t count, width, normalize;   // 1: divide by max(||x||, 1e-12); not STEP_POOL_RAW rows
+    uint32_t out_act;                   // 1: the output is act, and normalize is 0
 };
 
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,

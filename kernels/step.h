@@ -32,7 +32,7 @@ struct step_limits {
     uint32_t vocab;             // 0 for pooling models
 };
 
-// Shape of attention. Equal in all layers of a model, but a layer may have a narrower window.
+// Shape of attention. Equal in all layers of a model, but the window and `ahead` may differ.
 struct attn_shape {
     uint32_t heads;    // query heads
     uint32_t kv_heads; // divides heads
@@ -41,6 +41,7 @@ struct attn_shape {
     float scale;
     uint8_t causal; // 0: every key of the row (encoders)
     uint8_t paged;  // 1: keys and values in KV blocks; 0: in the packed qkv activations
+    uint32_t ahead; // if not causal: keys after its own that a query sees; 0: all
 };
 
 struct step_row {       // 32 bytes

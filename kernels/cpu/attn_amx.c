@@ -22,6 +22,8 @@ struct amx_tile {         // 16 queries
     float low[16], high[16];
     float top[16], mass[16], top_sum[16], mass_sum[16];
     uint32_t low_least, low_most, high_least, high_most;
+    uint32_t position[16]; // of each query, and its head's bias
+    const float *bias[16];
 };
 
 struct amx_walk {
@@ -32,7 +34,10 @@ struct amx_walk {
     float *score; // [64][16]; later P as two tiles
     float *delta; // [16][wide] P V of one key tile
     uint32_t tiles, dim, wide, blocks, group;
+    float scale; // factor of `score` that makes it a power of two
 };
+
+#define LOG2_E 1.44269504f
 
 static const float top_none = -1e9f; // below any score: no key seen yet
 
@@ -96,8 +101,10 @@ static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
         if (first + i < job->end)
             query_put(w, tile, i, (const float *)job->args->qkv + token * width + head * s->dim);
         uint32_t position = before + packed / w->group;
-        uint32_t high = s->causal ? position : job->row->kv_len - 1;
-        uint32_t low = s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
+        uint32_t high = attn_high(s, position, job->row->kv_len);
+        uint32_t low = attn_low(s, position);
+        tile->position[i] = position;
+        tile->bias[i] = attn_bias_of(job->args, head);
         tile->low[i] = (float)low;
         tile->high[i] = (float)high;
         tile->low_least = low < tile->low_least ? low : tile->low_least;
@@ -116,6 +123,7 @@ static void walk_shape(struct amx_walk *w, const struct attn_job *job)
     w->wide = (s->dim + 31) / 32 * 32;
     w->blocks = w->wide / 32;
     w->group = s->heads / s->kv_heads;
+    w->scale = job->args->bias ? 1 : s->scale * LOG2_E;
 }
 
 static void walk_open(struct amx_walk *w, const struct attn_job *job)
@@ -220,6 +228,25 @@ static void amx_scores(const struct amx_walk *w, const struct amx_tile *tile)
     _tile_stored(3, w->score + 768, 64);
 }
 
+// Scales the scores and adds the bias of each query.
+static void scores_bias(const struct amx_walk *w, const struct amx_tile *tile, uint32_t first)
+{
+    const struct attn_args *a = w->job->args;
+    __m512 scale = _mm512_set1_ps(a->shape.scale * LOG2_E), unit = _mm512_set1_ps(LOG2_E);
+    for (uint32_t j = 0; j < ATTN_TILE_KEYS; j++) {
+        int64_t distance = (int64_t)tile->position[0] - (first + j);
+        float each[16];
+        const float *from = each;
+        if (w->group == 1 && distance >= -(int64_t)a->reach && distance + 15 <= a->reach)
+            from = tile->bias[0] + distance;
+        for (uint32_t i = 0; from == each && i < 16; i++)
+            each[i] = attn_bias_at(tile->bias[i], a->reach, tile->position[i], first + j);
+        __m512 bias = _mm512_mul_ps(_mm512_loadu_ps(from), unit);
+        float *score = w->score + j * 16;
+        _mm512_store_ps(score, _mm512_fmadd_ps(_mm512_load_ps(score), scale, bias));
+    }
+}
+
 static void scores_mask(const struct amx_walk *w, const struct amx_tile *tile, uint32_t first)
 {
     __m512 low = _mm512_loadu_ps(tile->low);
@@ -273,7 +300,7 @@ static void amx_transpose(char *to, const __m512i in[16])
 // rescales the earlier sums.
 static __m512 amx_weights(const struct amx_walk *w, struct amx_tile *tile)
 {
-    __m512 scale = _mm512_set1_ps(w->job->args->shape.scale * 1.44269504f);
+    __m512 scale = _mm512_set1_ps(w->scale);
     __m512 most[4];
     for (int i = 0; i < 4; i++)
         most[i] = _mm512_load_ps(w->score + i * 16);
@@ -338,6 +365,8 @@ static void tile_step(const struct amx_walk *w, struct amx_tile *tile, uint32_t 
 {
     float factor[16];
     amx_scores(w, tile);
+    if (w->job->args->bias)
+        scores_bias(w, tile, first);
     if (first < tile->low_most || first + ATTN_TILE_KEYS - 1 > tile->high_least)
         scores_mask(w, tile, first);
     _mm512_storeu_ps(factor, amx_weights(w, tile));

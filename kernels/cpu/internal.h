@@ -43,6 +43,34 @@ struct attn_job {
     float *scratch; // attn_scratch_floats() floats
 };
 
+// Return the first and the last key that a query at a position sees.
+static inline uint32_t attn_low(const struct attn_shape *s, uint32_t position)
+{
+    return s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
+}
+static inline uint32_t attn_high(const struct attn_shape *s, uint32_t position, uint32_t kv_len)
+{
+    if (s->causal)
+        return position;
+    return s->ahead > 0 && position + s->ahead < kv_len ? position + s->ahead : kv_len - 1;
+}
+
+// Returns the bias of a head at distance 0, which has attn_args.reach elements on both sides; NULL:
+// there is no bias.
+static inline const float *attn_bias_of(const struct attn_args *a, uint32_t head)
+{
+    const float *all = a->bias ? (const float *)a->bias->data : NULL;
+    return all ? all + head * (2 * (size_t)a->reach + 1) + a->reach : NULL;
+}
+
+// Returns a head's bias for a query and a key. of: see attn_bias_of.
+static inline float attn_bias_at(const float *of, uint32_t reach, uint32_t query, uint32_t key)
+{
+    int64_t distance = (int64_t)query - key;
+    int64_t most = reach;
+    return of[distance < -most ? -most : distance > most ? most : distance];
+}
+
 static inline uint32_t attn_part_end(const struct attn_job *job, uint32_t key)
 {
     uint32_t next = (key / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS;

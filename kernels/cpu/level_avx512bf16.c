@@ -87,7 +87,7 @@ static void attn_pick(const struct attn_job *job)
 {
     if (job->args->kv != DTYPE_BF16)
         cpu_kernels_avx512().attn(job);
-    else if (job->end - job->first <= FEW_QUERIES)
+    else if (job->end - job->first <= FEW_QUERIES && !job->args->bias)
         attn_few_run(job);
     else
         attn_run(job);

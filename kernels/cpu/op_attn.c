@@ -55,9 +55,8 @@ static struct attn_job job_make(const struct attn_call *call, uint32_t index, ui
     };
     uint32_t before = row->kv_len - row->q_len;
     uint32_t lowest = before + first / group;
-    if (s->window > 0 && lowest + 1 > s->window)
-        job.key_first = (lowest + 1 - s->window) / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
-    job.key_end = s->causal ? before + (job.end - 1) / group + 1 : row->kv_len;
+    job.key_first = attn_low(s, lowest) / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
+    job.key_end = attn_high(s, before + (job.end - 1) / group, row->kv_len) + 1;
     return job;
 }
 

@@ -74,6 +74,12 @@ template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) geglu_
     gate_row<T, ACTIVATE_GELU_TANH>(a);
 }
 
+template <class T>
+static __global__ void __launch_bounds__(FLAT_THREADS) geglu_erf_kernel(flat_run a)
+{
+    gate_row<T, ACTIVATE_GELU>(a);
+}
+
 // In place, one thread per 8 elements. Bytes: 2 * rows * width elements.
 template <class T>
 static __global__ void __launch_bounds__(FLAT_THREADS) activate_kernel(flat_run a)
@@ -127,7 +133,9 @@ enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
         args->width,   rows_whole(args->width),
         ACTIVATE_SILU, prefetch_of(stream, args->next, args->rows, grid.x * grid.y * FLAT_THREADS)};
     return with_type(args->act, [&](auto type) {
-        if (args->gelu)
+        if (args->gate == GATE_GELU)
+            LAUNCH_STEP(geglu_erf_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
+        else if (args->gate == GATE_GELU_TANH)
             LAUNCH_STEP(geglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
         else
             LAUNCH_STEP(swiglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);

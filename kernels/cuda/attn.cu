@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the attention kernel of a call; also the plain kernel for float32 (and for a KV type
-// other than the activation type).
+// Chooses the attention kernel of a call; also the plain kernel for float32, for a KV type other
+// than the activation type, and for a bias by distance with heads of other than 64 columns.
 #include "kernels/cuda/attn.h"
 
 static __device__ __forceinline__ float kv_load(const void *row, enum dtype dtype, uint32_t i)
@@ -48,7 +48,8 @@ template <class T> static __global__ void __launch_bounds__(256) attn_plain_kern
                 float dot = 0;
                 for (uint32_t d = 0; d < dim; d++)
                     dot = fmaf(widen(query[d]), kv_load(k, kv_type, d), dot);
-                score = mul_rn(dot, run.scale);
+                score = run.bias ? fmaf(dot, run.scale, bias_of(run, head, w.position + j, key))
+                                 : mul_rn(dot, run.scale);
             }
             float now = fmaxf(max, warp_max(score));
             float against = now == -INFINITY ? 0.0f : now;
@@ -140,7 +141,8 @@ enum status cuda_attn(struct stream *stream, const struct attn_args *args)
     if (args->row_count == 0)
         return STATUS_OK;
     enum dtype kv = args->shape.paged ? args->kv : args->act;
-    if (args->act == DTYPE_F32 || kv != args->act || args->shape.dim > 256)
+    bool biased = args->bias && args->shape.dim != 64;
+    if (args->act == DTYPE_F32 || kv != args->act || args->shape.dim > 256 || biased)
         return attn_plain(stream, args);
     if (args->shape.dim != stream->limits.attn.dim) // the plan is made for the stream's head dim
         return STATUS_INVALID;

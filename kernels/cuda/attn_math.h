@@ -10,6 +10,8 @@
 
 #include "kernels/cuda/attn_tile.h"
 
+#define ATTN_LOG2E 1.44269504088896341f
+
 template <class T>
 static __device__ __forceinline__ void mma_attn(T, float c[4], const uint32_t a[4],
                                                 const uint32_t b[2]);
@@ -31,7 +33,8 @@ static __device__ __forceinline__ uint32_t attn_lo(const attn_shape &s, uint32_t
 }
 static __device__ __forceinline__ uint32_t attn_hi(const attn_shape &s, uint32_t p, uint32_t kv_len)
 {
-    return s.causal && p + 1 < kv_len ? p + 1 : kv_len;
+    uint32_t ahead = s.causal ? 0 : s.ahead != 0 ? s.ahead : kv_len;
+    return p + 1 + ahead < kv_len ? p + 1 + ahead : kv_len;
 }
 
 // State of the two query rows (r and r + 8) of a lane: rows are shared by the four lanes of a quad.

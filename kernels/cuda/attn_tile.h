@@ -16,6 +16,7 @@ struct attn_run {
     uint32_t group;    // query heads per KV head
     float scale;       // attn_shape.scale * log2(e)
     bool mask_all;     // from the plan
+    const float *bias; // [heads][2 * reach + 1] by distance, or NULL
     prefetch_run next; // prefetched by blocks of narrow items
 };
 
@@ -33,6 +34,7 @@ template <class TYPE, int D, int R> struct attn_form {
     using T = TYPE;
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
     static constexpr int UNROLL = D != 0 ? 16 : 1; // of copies; DIM 0 lacks registers
+    static constexpr bool BIASED = D == 64; // has a bias by distance; others leave no registers
     static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;
     static constexpr uint32_t THREADS = 32 * WARPS, STEP = THREADS / 8;
     static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // tiles per warp

@@ -3,7 +3,7 @@
 // part with the state of earlier parts folded in.
 #pragma once
 
-#include "kernels/cuda/attn_math.h"
+#include "kernels/cuda/attn_bias.h"
 
 // Positions of the first and the last query of a warp's rows; none: true if there are no rows.
 struct attn_reach {
@@ -67,9 +67,11 @@ static __device__ __forceinline__ void part_run(const attn_run &run, const attn_
         if (seen) {
 #pragma unroll
             for (uint32_t t = 0; t < F::TILES; t++) {
+                if (F::BIASED && run.bias)
+                    tile_bias<F>(run, w, s[t], t, tile);
                 if (!tile_whole(run, reach, tile, w.row.kv_len))
                     tile_mask<F>(run, w, s[t], t, tile);
-                tile_softmax<F>(s[t], &st[t], run.scale);
+                tile_softmax<F>(s[t], &st[t], F::BIASED && run.bias ? 1.0f : run.scale);
             }
         }
         cp_async_wait<1>();

@@ -72,7 +72,7 @@ template <class T> static __global__ void __launch_bounds__(256) embed_kernel(em
 
 struct bert_run {
     table words, positions, types;
-    const float *norm_weight, *norm_bias; // [width]
+    const float *norm_weight, *norm_bias; // [width]; bias: or NULL
     const int32_t *token;
     const uint32_t *position, *type;
     void *out;
@@ -86,9 +86,11 @@ static __device__ __forceinline__ void bert_sum8(const bert_run &a, const uint32
 {
     float p[8];
     table_load8(a.words, row[0], at, v);
-    table_load8(a.positions, row[1], at, p);
-    for (int i = 0; i < 8; i++)
-        v[i] = add_rn(v[i], p[i]);
+    if (a.positions.data) {
+        table_load8(a.positions, row[1], at, p);
+        for (int i = 0; i < 8; i++)
+            v[i] = add_rn(v[i], p[i]);
+    }
     if (!a.types.data)
         return;
     table_load8(a.types, row[2], at, p);
@@ -125,7 +127,8 @@ template <class T> static __global__ void __launch_bounds__(256) embed_bert_kern
     for (uint32_t at = lane * 8; at < a.width; at += 256) {
         bert_sum8(a, row, at, v);
         for (uint32_t i = 0; i < 8 && at + i < a.width; i++)
-            v[i] = fmaf((v[i] - mean) * scale, a.norm_weight[at + i], a.norm_bias[at + i]);
+            v[i] = fmaf((v[i] - mean) * scale, a.norm_weight[at + i],
+                        a.norm_bias ? a.norm_bias[at + i] : 0.0f);
         store8_row(out, at, a.width, a.vectors, v);
     }
 }
@@ -160,7 +163,7 @@ enum status cuda_embed_bert(struct stream *stream, const struct embed_bert_args 
                     table_of(args->position_table),
                     table_of(args->type_table),
                     (const float *)args->norm_weight->data,
-                    (const float *)args->norm_bias->data,
+                    args->norm_bias ? (const float *)args->norm_bias->data : NULL,
                     args->token,
                     args->position,
                     args->type,

@@ -165,6 +165,9 @@ enum status layer_attend_paged(struct forward *f, const struct forward_op *op)
 enum status layer_gate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
+    static const enum gate gates[] = {[ACTIVATE_SILU] = GATE_SILU,
+                                      [ACTIVATE_GELU_TANH] = GATE_GELU_TANH,
+                                      [ACTIVATE_GELU] = GATE_GELU};
     const struct weight *up = weight_at(f->weights, op->weight);
     check(up != NULL, "%s has no weight %u", model->facts.architecture, op->weight);
     uint32_t each = up->shape.stack > 0 ? model->config.experts.chosen : 1; // rows of a token
@@ -174,7 +177,7 @@ enum status layer_gate(struct forward *f, const struct forward_op *op)
                                f->rows * each,
                                weight_matrix_rows(&up->shape) / 2,
                                next_of(f, op),
-                               model->config.kinds[f->kind].activation == ACTIVATE_GELU_TANH};
+                               gates[model->config.kinds[f->kind].activation]};
     return op_swiglu(model, &args);
 }
 

@@ -159,6 +159,10 @@ static struct attn_shape shape_pick(struct trial *t, uint64_t i)
     shape.paged = i % 3 != 2;
     shape.causal = shape.paged || i % 2;
     shape.window = shape.paged && i % 4 == 0 ? trial_range(t, 1, 130) : 0;
+    if (!shape.causal && i % 4 == 2) { // windows on both sides
+        shape.window = trial_range(t, 1, 70);
+        shape.ahead = trial_range(t, 1, 70);
+    }
     return shape;
 }
 
@@ -188,6 +192,11 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     float *qkv = trial_floats(t, s.tokens * width, act, 1);
     if (shape.paged)
         cache_fill(t, &s);
+    bool biased = i % 12 == 2 || i % 7 == 3;
+    uint32_t reach = trial_range(t, 1, 150);
+    struct weight_shape table = {
+        .use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = shape.heads * (2 * reach + 1), .k = 1};
+    struct trial_weight bias = trial_weight_make(t, &table, 1, 0);
     if (many || (shape.paged && i % 10 == 1))
         second_part_raise(&s);
     struct attn_args args = {
@@ -208,6 +217,8 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .block_shift = s.block_shift,
         .row_count = s.rows,
         .token_count = s.tokens,
+        .bias = biased ? &bias.reference : NULL,
+        .reach = reach,
     };
     reference_attn(&args);
     const float *want = args.out;
@@ -215,6 +226,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     args.qkv = trial_put_floats(t, qkv, s.tokens * width, act);
     args.out = trial_device(t, out_count * dtype_bytes(act));
     args.step = trial_put(t, s.step, s.step_bytes);
+    args.bias = biased ? &bias.device : NULL;
     if (shape.paged) {
         args.block_table = trial_put(t, s.table, s.blocks * sizeof *s.table);
         args.kv_base = trial_put(t, s.cache, s.cache_bytes);

@@ -131,10 +131,10 @@ void try_embed_bert(struct trial *t, enum dtype act)
         struct embed_bert_args args = {
             .act = DTYPE_F32,
             .word = &word.reference,
-            .position_table = &place.reference,
+            .position_table = i % 5 == 2 ? NULL : &place.reference,
             .type_table = i % 2 ? &type.reference : NULL,
             .norm_weight = &w.reference,
-            .norm_bias = &b.reference,
+            .norm_bias = i % 4 == 1 ? NULL : &b.reference,
             .token = token,
             .position = position,
             .type = types,
@@ -148,10 +148,10 @@ void try_embed_bert(struct trial *t, enum dtype act)
         const float *want = args.out;
         args.act = act;
         args.word = &word.device;
-        args.position_table = &place.device;
+        args.position_table = i % 5 == 2 ? NULL : &place.device;
         args.type_table = i % 2 ? &type.device : NULL;
         args.norm_weight = &w.device;
-        args.norm_bias = &b.device;
+        args.norm_bias = i % 4 == 1 ? NULL : &b.device;
         args.token = trial_put(t, token, tokens * 4);
         args.position = trial_put(t, position, tokens * 4);
         args.type = trial_put(t, types, tokens * 4);
@@ -159,7 +159,7 @@ void try_embed_bert(struct trial *t, enum dtype act)
         trial_true(t, "embed_bert runs", t->api->ops->embed_bert(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "embed_bert", trial_fetch_floats(t, args.out, n, act), want, n,
                        trial_bound(act));
-        args.norm_bias = NULL;
+        args.norm_weight = NULL;
         REFUSED(t, embed_bert, args);
     }
 }
@@ -307,12 +307,12 @@ void try_swiglu(struct trial *t, enum dtype act)
         float *in = trial_floats(t, 2 * n, act, 4);
         float *want = trial_heap(t, n * sizeof *want);
         struct trial_weight next = next_make(t, act, width);
-        uint32_t gelu = i % 3 == 1;
-        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL, gelu};
+        enum gate gate = (enum gate)(i % 3);
+        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL, gate};
         reference_swiglu(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
         args = (struct swiglu_args){act,   trial_put_floats(t, in, 2 * n, act), out, rows,
-                                    width, i % 2 ? &next.device : NULL,         gelu};
+                                    width, i % 2 ? &next.device : NULL,         gate};
         trial_true(t, "swiglu runs", t->api->ops->swiglu(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n, trial_bound(act));
         args.out = NULL;
@@ -407,17 +407,19 @@ void try_gather(struct trial *t, enum dtype act)
 
 void try_pool(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 12 + ODD_EACH; i++) {
+    for (uint64_t i = 0; i < 14 + ODD_EACH; i++) {
         trial_begin(t, 8000 + i);
-        uint32_t width = width_choose(t, i, 12);
+        uint32_t width = width_choose(t, i, 14);
         struct some_rows s = rows_make(t);
         float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
         if (i == 11)
             memset(in, 0, (size_t)s.tokens * width * sizeof *in); // vectors of length zero
         size_t n = (size_t)(s.rows + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
+        bool out_act = i % 10 == 6 || i % 10 == 9;
         struct pool_args args = {
-            DTYPE_F32, (enum pooling)(i % 4), in, s.row, s.sampled, want, s.rows, width, i % 8 < 4};
+            DTYPE_F32, (enum pooling)(i % 7), in,     s.row, s.sampled, want, s.rows,
+            width,     !out_act && i % 8 < 4, out_act};
         for (uint32_t r = 0; r < s.rows; r++) // means without the first tokens, and raw vectors
             s.row[r].pool = (i % 3 ? trial_range(t, 0, s.row[r].q_len - 1) : 0) |
                             (r % 3 == 1 ? STEP_POOL_RAW : 0);
@@ -426,10 +428,12 @@ void try_pool(struct trial *t, enum dtype act)
         args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);
         args.sampled = trial_put(t, s.sampled, sizeof s.sampled);
         args.rows = trial_put(t, s.row, sizeof s.row);
-        args.out = trial_device(t, n * sizeof(float));
+        enum dtype out = out_act ? act : DTYPE_F32;
+        args.out = trial_device(t, n * dtype_bytes(out));
         trial_true(t, "pool runs", t->api->ops->pool(t->stream, &args) == STATUS_OK);
-        trial_close_to(t, "pool", trial_fetch_floats(t, args.out, n, DTYPE_F32), want, n, 4e-6);
-        args.kind = (enum pooling)7;
+        trial_close_to(t, "pool", trial_fetch_floats(t, args.out, n, out), want, n,
+                       trial_bound(out));
+        args.kind = (enum pooling)(POOL_GIVEN + 1);
         REFUSED(t, pool, args);
     }
 }

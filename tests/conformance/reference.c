@@ -110,9 +110,11 @@ void reference_embed_bert(const struct embed_bert_args *a)
     double x[REFERENCE_WIDTH_MAX];
     for (uint32_t t = 0; t < a->token_count; t++) {
         const float *word = row_of(a->word, (uint32_t)a->token[t]);
-        const float *place = row_of(a->position_table, a->position[t] + a->position_offset);
         for (uint32_t i = 0; i < a->width; i++)
-            x[i] = (double)word[i] + (double)place[i];
+            x[i] = (double)word[i];
+        if (a->position_table)
+            for (uint32_t i = 0; i < a->width; i++)
+                x[i] += (double)row_of(a->position_table, a->position[t] + a->position_offset)[i];
         if (a->type_table)
             for (uint32_t i = 0; i < a->width; i++)
                 x[i] += (double)row_of(a->type_table, a->type[t])[i];
@@ -349,21 +351,34 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
     return kv_get(token + i * dtype_bytes(a->kv), a->kv);
 }
 
+// Returns the bias of a head at a distance from key to query.
+static double distance_bias(const struct attn_args *a, uint32_t head, int64_t distance)
+{
+    int64_t reach = a->reach;
+    int64_t limited = distance < -reach ? -reach : distance > reach ? reach : distance;
+    if (!a->bias)
+        return 0;
+    return (double)((const float *)a->bias->data)[head * (2 * reach + 1) + limited + reach];
+}
+
 // Computes attention of one query: softmax over the keys it sees, in one pass with a running
 // maximum.
-static void query_attend(float *out, const float *q, const struct pair *p, uint32_t position)
+static void query_attend(float *out, const float *q, const struct pair *p, uint32_t position,
+                         uint32_t head)
 {
     const struct attn_shape *s = &p->a->shape;
     double sum[256] = {0};
     double mass = 0;
     double top = -INFINITY;
     uint32_t end = s->causal ? position + 1 : p->row->kv_len;
+    if (!s->causal && s->ahead > 0 && position + 1 + s->ahead < end)
+        end = position + 1 + s->ahead;
     uint32_t first = s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
     for (uint32_t j = first; j < end; j++) {
         double score = 0;
         for (uint32_t i = 0; i < s->dim; i++)
             score += (double)q[i] * kv_element(p, j, i, false);
-        score *= (double)s->scale;
+        score = score * (double)s->scale + distance_bias(p->a, head, (int64_t)position - j);
         double factor = score > top ? exp(top - score) : 1;
         top = score > top ? score : top;
         double weight = exp(score - top);
@@ -390,7 +405,7 @@ void reference_attn(const struct attn_args *a)
                     memset(out, 0, s->dim * sizeof *out);
                 else
                     query_attend(out, (const float *)a->qkv + t * width + h * s->dim, &pair,
-                                 rows[r].kv_len - rows[r].q_len + i);
+                                 rows[r].kv_len - rows[r].q_len + i, h);
             }
 }
 
@@ -401,7 +416,9 @@ void reference_swiglu(const struct swiglu_args *a)
             const float *in = (const float *)a->in + (size_t)t * 2 * a->width;
             double gate = (double)in[i];
             double cube = sqrt(M_2_PI) * (gate + 0.044715 * gate * gate * gate);
-            double active = a->gelu ? 0.5 * gate * (1 + tanh(cube)) : gate / (1 + exp(-gate));
+            double active = a->gate == GATE_SILU        ? gate / (1 + exp(-gate))
+                            : a->gate == GATE_GELU_TANH ? 0.5 * gate * (1 + tanh(cube))
+                                                        : 0.5 * gate * erfc(-gate * M_SQRT1_2);
             ((float *)a->out)[(size_t)t * a->width + i] =
                 (float)(active * (double)in[a->width + i]);
         }
@@ -450,21 +467,30 @@ void reference_pool(const struct pool_args *a)
         double squares = 0;
         for (uint32_t i = 0; i < a->width; i++) {
             const float *in = (const float *)a->in + (size_t)row->q_start * a->width + i;
-            x[i] = a->kind == POOL_CLS ? (double)in[0]
-                                       : (double)in[(size_t)(row->q_len - 1) * a->width];
+            double sum = 0, weighted = 0, weights = 0, most = -INFINITY;
             uint32_t from = row->pool & STEP_POOL_FROM, count = row->q_len - from;
-            if (a->kind >= POOL_MEAN) {
-                x[i] = 0;
-                for (uint32_t t = from; t < row->q_len; t++)
-                    x[i] += (double)in[(size_t)t * a->width];
-                x[i] /= a->kind == POOL_MEAN ? count : sqrt(count);
+            for (uint32_t t = from; t < row->q_len; t++) {
+                double v = (double)in[(size_t)t * a->width];
+                sum += v;
+                weighted += v * (t + 1);
+                weights += t + 1;
+                most = fmax(most, v);
             }
+            const double values[] = {[POOL_CLS] = (double)in[0],
+                                     [POOL_LAST] = (double)in[(size_t)(row->q_len - 1) * a->width],
+                                     [POOL_MEAN] = sum / count,
+                                     [POOL_MEAN_SQRT] = sum / sqrt(count),
+                                     [POOL_WEIGHTED] = weighted / weights,
+                                     [POOL_MAX] = most,
+                                     [POOL_GIVEN] =
+                                         (double)((const float *)a->in)[(size_t)n * a->width + i]};
+            x[i] = values[a->kind];
             squares += x[i] * x[i];
         }
         bool raw = !a->normalize || row->pool & STEP_POOL_RAW;
         double size = !raw ? fmax(sqrt(squares), 1e-12) : 1;
         for (uint32_t i = 0; i < a->width; i++)
-            a->out[(size_t)n * a->width + i] = (float)(x[i] / size);
+            ((float *)a->out)[(size_t)n * a->width + i] = (float)(x[i] / size);
     }
 }
 

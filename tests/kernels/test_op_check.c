@@ -127,7 +127,8 @@ static void test_embeddings(void **state)
     TRY(embed_bert, acts, a.act = DTYPE_I8);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         TRY(embed_bert, "the word table is missing", a.word = wrong[i]);
-        TRY(embed_bert, "the position table must be rows", a.position_table = wrong[i]);
+        if (wrong[i])
+            TRY(embed_bert, "the position table must be rows", a.position_table = wrong[i]);
         if (wrong[i])
             TRY(embed_bert, "the type table must be rows", a.type_table = wrong[i]);
     }
@@ -137,10 +138,13 @@ static void test_embeddings(void **state)
     TRY(embed_bert, "the type table must be rows", a.type_table = &bytes);
     TRY(embed_bert, "the type table must be rows", a.type_table = &tied);
     TRY(embed_bert, NULL, a.type_table = NULL; a.type = NULL);
+    TRY(embed_bert, NULL, a.position_table = NULL; a.position = NULL);
+    TRY(embed_bert, NULL, a.norm_bias = NULL);
     const struct weight *vectors[] = {NULL, &shorter, &rows};
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         TRY(embed_bert, "norm weight and bias", a.norm_weight = vectors[i]);
-        TRY(embed_bert, "norm weight and bias", a.norm_bias = vectors[i]);
+        if (vectors[i])
+            TRY(embed_bert, "norm weight and bias", a.norm_bias = vectors[i]);
     }
     TRY(embed_bert, "are missing", a.token = NULL);
     TRY(embed_bert, "are missing", a.position = NULL);
@@ -164,6 +168,7 @@ static void test_norms(void **state)
     const struct weight *wrong[] = {NULL, &shorter, &product, &none};
     TRY(rms_norm, NULL, );
     TRY(layer_norm, NULL, );
+    TRY(layer_norm, NULL, a.bias = NULL);
     TRY(rms_norm, acts, a.act = DTYPE_I8);
     TRY(layer_norm, acts, a.act = DTYPE_I8);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -297,6 +302,10 @@ static void test_attn(void **state)
         .token_count = 3};
     SHAPES(attn);
     TRY(attn, NULL, a.shape.dim = 256);
+    struct weight bias = weight_of(WEIGHT_VECTOR, DTYPE_F32, 4 * 17, 1);
+    TRY(attn, NULL, a.bias = &bias; a.reach = 8);
+    TRY(attn, "a vector of each head's distances", a.bias = &bias; a.reach = 9);
+    TRY(attn, "a vector of each head's distances", a.bias = &bias; a.reach = BIAS_REACH_MAX + 1);
     TRY(attn, "no step record", a.step = NULL);
     TRY(attn, "no step record", a.step_host = NULL);
     TRY(attn, "a row has at least one token", a.row_count = 4);
@@ -322,6 +331,8 @@ static void test_rows(void **state)
     const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH, NULL, 0};
     TRY(swiglu, NULL, );
     TRY(swiglu, acts, a.act = DTYPE_I8);
+    TRY(swiglu, NULL, a.gate = GATE_GELU);
+    TRY(swiglu, "an unknown function", a.gate = (enum gate)(GATE_GELU + 1));
     TRY(swiglu, "no columns", a.width = 0);
     TRY(swiglu, "input or output are missing", a.in = NULL);
     TRY(swiglu, "input or output are missing", a.out = NULL);
@@ -346,11 +357,13 @@ static void test_rows(void **state)
     TRY(gather, NULL, a.first_token = 0; a.rows = NULL);
     TRY(gather, NULL, a.count = 0; a.in = a.out = NULL; a.sampled = NULL; a.rows = NULL);
     const struct pool_args valid_pool = {DTYPE_F32, POOL_MEAN, there, there, there,
-                                         there,     2,         WIDTH, 1};
+                                         there,     2,         WIDTH, 1,     0};
     TRY(pool, NULL, );
     TRY(pool, NULL, a.kind = POOL_CLS);
     TRY(pool, acts, a.act = DTYPE_I8);
-    TRY(pool, "an unknown kind", a.kind = (enum pooling)(POOL_MEAN_SQRT + 1));
+    TRY(pool, "an unknown kind", a.kind = (enum pooling)(POOL_GIVEN + 1));
+    TRY(pool, NULL, a.normalize = 0; a.out_act = 1);
+    TRY(pool, "only float32 vectors are normalised", a.out_act = 1);
     TRY(pool, "an unknown kind", a.kind = (enum pooling) - 1);
     TRY(pool, "no columns", a.width = 0);
     TRY(pool, "the lists of rows are missing", a.in = NULL);

@@ -100,6 +100,7 @@ struct attn_case {
     uint32_t block_shift, blocks_max;
     uint32_t rows;
     uint32_t q_len[8], kv_len[8];
+    uint32_t reach; // of the bias by distance; 0: none
 };
 
 // The buffers of a case on the device. The KV blocks of a sequence are scattered over the pool.
@@ -108,7 +109,8 @@ struct attn_fixture {
     struct stream_limits limits;
     struct stream *stream;
     struct step *host, *record;
-    void *qkv, *qkv_host, *kv, *kv_host, *out, *out_host;
+    void *qkv, *qkv_host, *kv, *kv_host, *out, *out_host, *bias_host;
+    struct weight bias;
     uint32_t *table, *table_host;
     uint32_t tokens, blocks;
     size_t block_bytes, token_bytes, head_bytes, value_offset, out_bytes;
@@ -137,6 +139,10 @@ static void fixture_open(struct attn_fixture *w, const struct attn_case *c)
     w->qkv_host = random_array(c->act, (size_t)w->tokens * (s->heads + 2 * s->kv_heads) * s->dim,
                                2.0f, &w->qkv);
     w->kv_host = random_array(c->act, w->blocks * w->block_bytes / element, 2.0f, &w->kv);
+    uint32_t biases = s->heads * (2 * c->reach + 1);
+    w->bias.shape =
+        (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = biases, .k = 1};
+    w->bias_host = random_array(DTYPE_F32, biases, 4.0f, &w->bias.data);
     w->table_host = calloc(8 * (size_t)(c->blocks_max + 1), 4);
     for (uint32_t i = 0; i < c->rows * c->blocks_max; i++) {
         uint32_t place = (i * 7u + 3u) % w->blocks;
@@ -162,12 +168,13 @@ static void fixture_close(struct attn_fixture *w)
     api->stream_close(w->stream);
     api->host_free(device, w->host, w->host->layout.bytes);
     api->host_free(device, w->out_host, w->out_bytes);
-    void *buffers[] = {w->record, w->qkv, w->kv, w->out, w->table};
+    void *buffers[] = {w->record, w->qkv, w->kv, w->out, w->table, w->bias.data};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         device_free(buffers[i]);
     free(w->qkv_host);
     free(w->kv_host);
     free(w->table_host);
+    free(w->bias_host);
 }
 
 static bool recorded; // true: attention is recorded as a graph and launched
@@ -204,7 +211,9 @@ static void fixture_run(struct attn_fixture *w, const struct step_row *rows, uin
                              .blocks_max = w->c->blocks_max,
                              .block_shift = w->c->block_shift,
                              .row_count = count,
-                             .token_count = step->token_count};
+                             .token_count = step->token_count,
+                             .bias = w->c->reach > 0 ? &w->bias : NULL,
+                             .reach = w->c->reach};
     struct graph *graph = NULL;
     if (recorded)
         assert_int_equal(api->graph_begin(w->stream), STATUS_OK);
@@ -255,6 +264,8 @@ static void reference_row(const struct attn_fixture *w, const struct step_row *r
     const struct attn_shape *s = &w->c->shape;
     uint32_t position = row->kv_len - row->q_len + j, group = s->heads / s->kv_heads;
     uint32_t hi = s->causal ? position + 1 : row->kv_len;
+    if (s->ahead > 0 && position + s->ahead + 1 < hi)
+        hi = position + s->ahead + 1;
     uint32_t lo = s->window != 0 && position + 1 > s->window ? position + 1 - s->window : 0;
     size_t width = (size_t)(s->heads + 2 * s->kv_heads) * s->dim;
     size_t query = (row->q_start + j) * width + head * s->dim;
@@ -266,6 +277,10 @@ static void reference_row(const struct attn_fixture *w, const struct step_row *r
             score[key] += (double)load(w->qkv_host, w->c->act, query + d) *
                           kv_value(w, row, key, head / group, 0, d);
         score[key] *= s->scale;
+        int64_t reach = w->c->reach, distance = (int64_t)position - key;
+        distance = distance < -reach ? -reach : distance > reach ? reach : distance;
+        if (reach > 0)
+            score[key] += ((const float *)w->bias_host)[head * (2 * reach + 1) + distance + reach];
         top = fmax(top, score[key]);
     }
     memset(out, 0, s->dim * sizeof *out);
@@ -354,29 +369,48 @@ static void test_attention(void **state)
     (void)state;
     static const struct attn_case cases[] = {
         // the last row uses one key of its last tile
-        {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 4, {1, 9, 5, 20}, {70, 9, 133, 65}},
-        {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0}, 6, 0, 3, {70, 1, 20}, {70, 1, 20}},
-        {DTYPE_BF16, {7, 1, 80, 40, 0.11f, 1, 1}, 4, 8, 2, {33, 1}, {100, 90}},
-        {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1}, 6, 2, 2, {20, 1}, {66, 63}},
-        {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1}, 5, 2, 2, {9, 1}, {40, 33}},
+        {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1, 0}, 6, 3, 4, {1, 9, 5, 20}, {70, 9, 133, 65}, 0},
+        {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0, 0}, 6, 0, 3, {70, 1, 20}, {70, 1, 20}, 0},
+        {DTYPE_BF16, {7, 1, 80, 40, 0.11f, 1, 1, 0}, 4, 8, 2, {33, 1}, {100, 90}, 0},
+        {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1, 0}, 6, 2, 2, {20, 1}, {66, 63}, 0},
+        {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1, 0}, 5, 2, 2, {9, 1}, {40, 33}, 0},
+        // windows on both sides, and a bias by distance
+        {DTYPE_BF16, {2, 2, 64, 20, 0.125f, 0, 0, 30}, 6, 0, 3, {70, 1, 150}, {70, 1, 150}, 0},
+        {DTYPE_F16, {4, 2, 24, 0, 0.2f, 0, 0, 0}, 6, 0, 2, {70, 33}, {70, 33}, 19},
+        {DTYPE_F16, {4, 2, 64, 0, 0.1f, 0, 0, 0}, 6, 0, 2, {70, 33}, {70, 33}, 40},
         // a window longer than a part that begins inside one: as one item, and in chunks as
         // separate parts; some of the 18,000 float16 values would show another order of sums
-        {DTYPE_F16, {8, 1, 128, 1500, 0.09f, 1, 1}, 6, 36, 1, {18}, {2300}},
+        {DTYPE_F16, {8, 1, 128, 1500, 0.09f, 1, 1, 0}, 6, 36, 1, {18}, {2300}, 0},
         // three parts as separate items; two rows of two parts as one item, the second of which
         // often contains the largest score
-        {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1}, 6, 33, 3, {1, 9, 1}, {2100, 1800, 1024}},
+        {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1, 0}, 6, 33, 3, {1, 9, 1}, {2100, 1800, 1024}, 0},
         {DTYPE_BF16,
-         {8, 2, 128, 0, 0.09f, 1, 1},
+         {8, 2, 128, 0, 0.09f, 1, 1, 0},
          6,
          36,
          4,
          {1, 40, 2, 130},
-         {2200, 1050, 1025, 130}},
-        {DTYPE_BF16, {4, 1, 64, 1100, 0.125f, 1, 1}, 6, 36, 3, {1, 70, 1}, {2300, 1090, 1024}},
-        {DTYPE_BF16, {12, 12, 32, 0, 0.18f, 0, 0}, 6, 0, 4, {1, 64, 129, 257}, {1, 64, 129, 257}},
-        {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1}, 5, 8, 2, {1, 30}, {130, 200}},
+         {2200, 1050, 1025, 130},
+         0},
+        {DTYPE_BF16,
+         {4, 1, 64, 1100, 0.125f, 1, 1, 0},
+         6,
+         36,
+         3,
+         {1, 70, 1},
+         {2300, 1090, 1024},
+         0},
+        {DTYPE_BF16,
+         {12, 12, 32, 0, 0.18f, 0, 0, 0},
+         6,
+         0,
+         4,
+         {1, 64, 129, 257},
+         {1, 64, 129, 257},
+         0},
+        {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1, 0}, 5, 8, 2, {1, 30}, {130, 200}, 0},
     };
-    for (size_t i = 0; i < (small ? 7 : sizeof cases / sizeof cases[0]); i++) {
+    for (size_t i = 0; i < (small ? 10 : sizeof cases / sizeof cases[0]); i++) {
         struct attn_fixture w;
         struct step_row rows[8];
         uint32_t count = case_rows(&cases[i], rows);
@@ -397,11 +431,19 @@ static void test_both_bodies(void **state)
 {
     (void)state;
     static const struct attn_case cases[] = {
-        {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 4, {1, 66, 64, 1}, {128, 130, 192, 64}},
-        {DTYPE_F16, {2, 1, 80, 70, 0.11f, 1, 1}, 5, 6, 3, {1, 40, 3}, {192, 128, 130}},
-        {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0}, 6, 0, 3, {128, 64, 20}, {128, 64, 20}},
-        {DTYPE_BF16, {2, 1, 128, 0, 0.09f, 1, 1}, 6, 36, 2, {1, 2}, {2176, 1152}},
-        {DTYPE_BF16, {1, 1, 256, 0, 0.06f, 1, 1}, 6, 2, 2, {1, 30}, {64, 128}},
+        {DTYPE_BF16,
+         {4, 2, 16, 0, 0.25f, 1, 1, 0},
+         6,
+         3,
+         4,
+         {1, 66, 64, 1},
+         {128, 130, 192, 64},
+         0},
+        {DTYPE_F16, {2, 1, 80, 70, 0.11f, 1, 1, 0}, 5, 6, 3, {1, 40, 3}, {192, 128, 130}, 0},
+        {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0, 0}, 6, 0, 3, {128, 64, 20}, {128, 64, 20}, 0},
+        {DTYPE_BF16, {2, 2, 64, 70, 0.125f, 0, 0, 64}, 6, 0, 3, {130, 64, 20}, {130, 64, 20}, 50},
+        {DTYPE_BF16, {2, 1, 128, 0, 0.09f, 1, 1, 0}, 6, 36, 2, {1, 2}, {2176, 1152}, 0},
+        {DTYPE_BF16, {1, 1, 256, 0, 0.06f, 1, 1, 0}, 6, 2, 2, {1, 30}, {64, 128}, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct attn_fixture w;
@@ -456,15 +498,22 @@ static void test_small_parts(void **state)
 {
     (void)state;
     static const struct attn_case cases[] = {
-        {DTYPE_BF16, {8, 2, 128, 0, 0.09f, 1, 1}, 4, 18, 4, {1, 1, 3, 1}, {1000, 64, 700, 65}},
-        {DTYPE_F16, {4, 2, 80, 130, 0.11f, 1, 1}, 5, 8, 3, {1, 2, 1}, {200, 199, 17}},
-        {DTYPE_BF16, {4, 4, 64, 0, 0.125f, 1, 1}, 6, 4, 3, {1, 4, 70}, {256, 150, 180}},
-        {DTYPE_F16, {3, 1, 256, 70, 0.06f, 1, 1}, 6, 4, 2, {5, 1}, {190, 256}},
-        {DTYPE_BF16, {2, 1, 96, 0, 0.1f, 1, 1}, 4, 18, 2, {8, 1}, {1100, 1}},
+        {DTYPE_BF16,
+         {8, 2, 128, 0, 0.09f, 1, 1, 0},
+         4,
+         18,
+         4,
+         {1, 1, 3, 1},
+         {1000, 64, 700, 65},
+         0},
+        {DTYPE_F16, {4, 2, 80, 130, 0.11f, 1, 1, 0}, 5, 8, 3, {1, 2, 1}, {200, 199, 17}, 0},
+        {DTYPE_BF16, {4, 4, 64, 0, 0.125f, 1, 1, 0}, 6, 4, 3, {1, 4, 70}, {256, 150, 180}, 0},
+        {DTYPE_F16, {3, 1, 256, 70, 0.06f, 1, 1, 0}, 6, 4, 2, {5, 1}, {190, 256}, 0},
+        {DTYPE_BF16, {2, 1, 96, 0, 0.1f, 1, 1, 0}, 4, 18, 2, {8, 1}, {1100, 1}, 0},
         // rows of more than 16 packed queries that are cut into narrow tiles
-        {DTYPE_BF16, {4, 1, 128, 0, 0.09f, 1, 1}, 4, 18, 2, {9, 1}, {1100, 300}},
-        {DTYPE_F16, {20, 1, 96, 0, 0.1f, 1, 1}, 6, 18, 2, {1, 1}, {1150, 70}},
-        {DTYPE_BF16, {6, 2, 80, 1060, 0.11f, 1, 1}, 5, 20, 1, {11}, {1279}},
+        {DTYPE_BF16, {4, 1, 128, 0, 0.09f, 1, 1, 0}, 4, 18, 2, {9, 1}, {1100, 300}, 0},
+        {DTYPE_F16, {20, 1, 96, 0, 0.1f, 1, 1, 0}, 6, 18, 2, {1, 1}, {1150, 70}, 0},
+        {DTYPE_BF16, {6, 2, 80, 1060, 0.11f, 1, 1, 0}, 5, 20, 1, {11}, {1279}, 0},
     };
     struct device *exact = device;
     struct device_options options = {.exact = false, .note = note};
@@ -498,8 +547,8 @@ static void test_cards_of_little_shared_memory(void **state)
 {
     (void)state;
     static const struct attn_case cases[] = {
-        {DTYPE_BF16, {4, 2, 128, 0, 0.09f, 1, 1}, 6, 36, 3, {40, 1, 70}, {1100, 300, 130}},
-        {DTYPE_F16, {3, 1, 96, 100, 0.1f, 1, 1}, 5, 8, 2, {50, 1}, {200, 70}},
+        {DTYPE_BF16, {4, 2, 128, 0, 0.09f, 1, 1, 0}, 6, 36, 3, {40, 1, 70}, {1100, 300, 130}, 0},
+        {DTYPE_F16, {3, 1, 96, 100, 0.1f, 1, 1, 0}, 5, 8, 2, {50, 1}, {200, 70}, 0},
     };
     if (!simt_configure)
         skip();
@@ -545,8 +594,8 @@ static void test_grid_after_recording(void **state)
     (void)state;
     if (!simt_read)
         skip();
-    static const struct attn_case c = {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 2, {1, 1},
-                                       {70, 9}};
+    static const struct attn_case c = {
+        DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1, 0}, 6, 3, 2, {1, 1}, {70, 9}, 0};
     struct attn_fixture w;
     struct step_row rows[8];
     struct graph *graph = NULL;

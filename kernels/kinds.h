@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds and limits that the arguments of ops name (ops.h).
+#pragma once
+
+#include <stdint.h>
+
+enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
+enum gate { GATE_SILU, GATE_GELU_TANH, GATE_GELU }; // GATE_GELU is the exact one (erf)
+
+// MEAN_SQRT: sum / sqrt(count). WEIGHTED: mean weighted by the position plus 1. MAX: of each
+// column. GIVEN: in is [n][width], one row for each vector.
+enum pooling {
+    POOL_CLS,
+    POOL_LAST,
+    POOL_MEAN,
+    POOL_MEAN_SQRT,
+    POOL_WEIGHTED,
+    POOL_MAX,
+    POOL_GIVEN
+};
+// Returns the sum of the weights of WEIGHTED: from + 1 .. from + count.
+static inline float pool_weights(uint32_t from, uint32_t count)
+{
+    return 0.5f * (float)count * (float)(2 * from + count + 1);
+}
+
+// Attention's bias by distance: element [h][d + reach] is added to the scaled score of head h,
+// where d is the query's position less the key's, limited to -reach .. reach. This is the largest
+// reach.
+enum { BIAS_REACH_MAX = 1 << 20 };
