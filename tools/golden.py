@@ -13,6 +13,7 @@ error of transformers' bfloat16 run), greedy ids with the gap between the two la
 
 Usage: python tools/golden.py [NAME...]   (needs torch and transformers; run from the root)
 """
+import copy
 import json
 import math
 import os
@@ -23,6 +24,8 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
+
+import golden_jina
 
 VOCAB, HIDDEN, LAYERS, HEADS, KV, INNER = 96, 64, 2, 4, 2, 96
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden")
@@ -84,7 +87,42 @@ def roberta(**more):
                              bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5), **more})
 
 
-def pooling(mode, width=HIDDEN):
+def distilbert(**more):
+    return {**dict(vocab_size=VOCAB, dim=HIDDEN, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER,
+                   max_position_embeddings=64, activation="gelu", pad_token_id=0), **more}
+
+
+def modernbert(**more):
+    return {**dict(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=4,
+                   num_attention_heads=HEADS, intermediate_size=INNER, max_position_embeddings=64,
+                   norm_eps=1e-5, hidden_activation="gelu", local_attention=16,
+                   global_attn_every_n_layers=3, global_rope_theta=160000.0,
+                   local_rope_theta=10000.0, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                   cls_token_id=1, sep_token_id=2), **more}
+
+
+ONE_LABEL = dict(id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0})
+NOMIC_SIZES = dict(vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS,
+                   num_attention_heads=HEADS, intermediate_size=INNER, max_position_embeddings=64,
+                   type_vocab_size=2, pad_token_id=0)
+
+
+def pooling(mode, width=HIDDEN, after=()):
+    """Files of a folder of sentence-transformers. after: modules after pooling, ("Dense", out, bias, activation), ("LayerNorm",) or ("Dropout",)."""
+    files = pooling_only(mode, width)
+    kinds = "sentence_transformers.models."
+    for i, (kind, *more) in enumerate(after):
+        path = f"{i + 2}_{kind}"
+        files["modules.json"].insert(-1, {"idx": i + 2, "name": str(i + 2), "path": path, "type": kinds + kind})
+        config = {"dimension": width} if kind == "LayerNorm" else {"dropout": 0.1}
+        if kind == "Dense":
+            config = {"in_features": width, "out_features": more[0], "bias": more[1], "activation_function": more[2]}
+            width = more[0]
+        files[path + "/config.json"] = config
+    return files
+
+
+def pooling_only(mode, width):
     return {
         "modules.json": [
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -95,11 +133,14 @@ def pooling(mode, width=HIDDEN):
         "1_Pooling/config.json": {"word_embedding_dimension": width,
                                   "pooling_mode_cls_token": mode == "cls",
                                   "pooling_mode_mean_tokens": mode == "mean",
-                                  "pooling_mode_max_tokens": False,
+                                  "pooling_mode_max_tokens": mode == "max",
+                                  "pooling_mode_weightedmean_tokens": mode == "weightedmean",
                                   "pooling_mode_lasttoken": mode == "last"},
     }
 
 
+PUBLISHED = ("nomic_bert", "new", "gte")  # model types whose folders have other names than the modules
+TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 LENGTHS = [1, 2, 7, 16, 33, 47]
 LLAMA = "LlamaForCausalLM"
 LONG = dict(short_factor=[1.0 + 0.1 * i for i in range(8)],
@@ -294,6 +335,79 @@ MODELS = {
         **PAD)),
     "minimax-m2": dict(arch="MiniMaxM2ForCausalLM", type="minimax_m2", experts=True, config=decoder(
         num_local_experts=8, num_experts_per_tok=3, head_dim=16, rotary_dim=8, **PAD)),
+    "distilbert-mean": dict(arch="DistilBertModel", type="distilbert", config=distilbert(),
+                            files=pooling("mean")),
+    "distilbert-rerank": dict(arch="DistilBertForSequenceClassification", type="distilbert",
+                              config=distilbert(**ONE_LABEL)),
+    "mpnet-mean": dict(arch="MPNetModel", type="mpnet", files=pooling("mean"),
+                       config=roberta(relative_attention_num_buckets=32)),
+    "modernbert-cls": dict(arch="ModernBertModel", type="modernbert", config=modernbert(),
+                           files=pooling("cls")),
+    "modernbert-rerank": dict(arch="ModernBertForSequenceClassification", type="modernbert",
+                              config=modernbert(classifier_pooling="cls", **ONE_LABEL)),
+    "modernbert-rerank-mean": dict(
+        arch="ModernBertForSequenceClassification", type="modernbert", config=modernbert(
+            classifier_pooling="mean", classifier_bias=True, norm_bias=True, attention_bias=True,
+            mlp_bias=True, layer_types=["sliding_attention", "full_attention"] * 2,
+            rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 40000.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 900.0}},
+            **ONE_LABEL)),
+    # The names of keys before and since transformers 5.
+    "nomic-v1": dict(arch="NomicBertModel", type="nomic_bert", types=True, files=pooling("mean"),
+                     config=dict(vocab_size=VOCAB, n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS,
+                                 n_inner=INNER, n_positions=64, max_trained_positions=48,
+                                 activation_function="swiglu", layer_norm_epsilon=1e-12,
+                                 rotary_emb_base=1000, rotary_emb_fraction=1.0,
+                                 rotary_emb_interleaved=False, rotary_scaling_factor=None,
+                                 qkv_proj_bias=False, mlp_fc1_bias=False, mlp_fc2_bias=False,
+                                 prenorm=False, parallel_block=False, use_rms_norm=False,
+                                 causal=False, type_vocab_size=2),
+                     reference=dict(rope_parameters={"rope_type": "default",
+                                                     "rope_theta": 1000.0}, hidden_act="silu",
+                                    layer_norm_eps=1e-12, **NOMIC_SIZES)),
+    "nomic": dict(arch="NomicBertModel", type="nomic_bert", types=True, files=pooling("mean"),
+                  config=dict(rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+                              hidden_act="silu", layer_norm_eps=1e-5, **NOMIC_SIZES)),
+    "new-ntk": dict(arch="NewModel", type="new", cls="GteModel", files=pooling("cls"), ntk=2.0,
+                    config=encoder(position_embedding_type="rope", type_vocab_size=0,
+                                   rope_theta=5000.0, layer_norm_type="layer_norm",
+                                   rope_scaling={"type": "ntk", "factor": 2.0},
+                                   logn_attention_scale=False),
+                    reference=encoder(type_vocab_size=0, rope_parameters={
+                        "rope_type": "default", "rope_theta": 10000.0})),
+    "new-rerank": dict(arch="NewForSequenceClassification", type="new",
+                       cls="GteForSequenceClassification",
+                       config=encoder(position_embedding_type="rope", type_vocab_size=1,
+                                      rope_theta=20000.0, **ONE_LABEL),
+                       reference=encoder(type_vocab_size=1, rope_parameters={
+                           "rope_type": "default", "rope_theta": 20000.0}, **ONE_LABEL)),
+    "gte": dict(arch="GteModel", type="gte", files=pooling("cls"), types=True,
+                config=dict(encoder(rope_parameters={"rope_type": "default",
+                                                     "rope_theta": 160000.0}),
+                            position_embedding_type=None)),
+    "bert-max": dict(arch="BertModel", type="bert", config=encoder(), files=pooling("max", after=[
+        ("LayerNorm",), ("Dropout",), ("Dense", 40, True, TANH)])),
+    "bert-weighted": dict(arch="BertModel", type="bert", config=encoder(), files=pooling("weightedmean")),
+    "embeddinggemma": dict(
+        arch="Gemma3TextModel", type="gemma3_text", config=decoder(
+            head_dim=24, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=24,
+            num_hidden_layers=3, sliding_window=8, use_bidirectional_attention=True,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            rope_theta=1000000.0, rope_local_base_freq=10000.0, **PAD),
+        files=pooling("mean", after=[("Dense", 96, False, IDENTITY), ("Dense", 64, False, IDENTITY)])),
+    "llama-both": dict(arch="LlamaBidirectionalModel", type="llama_bidirec", cls="LlamaModel", pool="mean",
+                       config=decoder(pooling="avg"), reference=decoder(is_causal=False)),
+    "qwen2-both": dict(arch="Qwen2ForCausalLM", type="qwen2", pool="last", files=pooling("last"),
+                       config=decoder(is_causal=False)),
+    "qwen3-both": dict(arch="Qwen3Model", type="qwen3", pool="mean", files=pooling("mean"),
+                       config=decoder(head_dim=24, is_causal=False)),
+    # Published under BERT's name; the heads are no power of two.
+    "jina-mean": dict(arch="BertModel", type="bert", cls="JinaBert", types=True, files=pooling("mean"),
+                      config=encoder(num_attention_heads=6, hidden_size=96, intermediate_size=64,
+                                     position_embedding_type="alibi", feed_forward_type="geglu")),
+    "jina-model": dict(arch="JinaBertForMaskedLM", type="bert", cls="JinaBert", files=pooling("mean"),
+                       config=encoder(num_attention_heads=1, position_embedding_type="alibi",
+                                      feed_forward_type="geglu")),
     "ernie4-5": dict(arch="Ernie4_5ForCausalLM", type="ernie4_5", config=decoder(
         head_dim=24, use_bias=True, tie_word_embeddings=True, **PAD)),
 }
@@ -304,13 +418,42 @@ def load(folder, arch, dtype):
                                                        attn_implementation="eager").eval()
 
 
-def pooled(hidden, mode):
-    x = {"cls": hidden[0], "last": hidden[-1], "mean": hidden.float().mean(0)}[mode].float()
+def pooled(hidden, mode, modules):
+    from sentence_transformers.models import Pooling
+    kind = {"last": "lasttoken"}.get(mode, mode)
+    features = {"token_embeddings": hidden[None].float(), "attention_mask": torch.ones(1, len(hidden))}
+    x = Pooling(hidden.shape[-1], pooling_mode=kind)(features)["sentence_embedding"]
+    for module in modules:
+        x = module({"sentence_embedding": x.to(hidden.dtype)})["sentence_embedding"]
+    x = x[0].float()
     return (x / x.norm().clamp(min=1e-12)).tolist()
 
 
+def modules_make(spec, seed, index):
+    """Returns the modules after pooling with their values, and their tensors by folder; index: of the first tensor."""
+    from sentence_transformers import models
+    made, tensors = [], {}
+    for entry in spec.get("files", {}).get("modules.json", []):
+        kind = entry["type"].split(".")[-1]
+        if kind not in ("Dense", "LayerNorm"):
+            continue
+        config = dict(spec["files"][entry["path"] + "/config.json"])
+        if kind == "Dense":
+            config["activation_function"] = getattr(torch.nn, config["activation_function"].split(".")[-1])()
+        module = getattr(models, kind)(**config)
+        values = {}
+        for key in sorted(module.state_dict()):
+            shape = list(module.state_dict()[key].shape)
+            values[key] = fill(seed, index, kind_of(key, shape), shape)
+            tensors.setdefault(entry["path"], []).append([key, shape, kind_of(key, shape)])
+            index += 1
+        module.load_state_dict(values)
+        made.append(module.eval())
+    return made, tensors
+
+
 @torch.no_grad()
-def outputs(model, spec, inputs, types):
+def outputs(model, spec, inputs, types, modules):
     result = []
     for ids, type_from in zip(inputs, types):
         more = {}
@@ -331,8 +474,9 @@ def outputs(model, spec, inputs, types):
             for name, value in spec.get("files", {}).get("1_Pooling/config.json", {}).items():
                 if value is True:
                     mode = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean",
-                            "pooling_mode_lasttoken": "last"}[name]
-            result.append(pooled(out.last_hidden_state[0], mode))
+                            "pooling_mode_lasttoken": "last", "pooling_mode_max_tokens": "max",
+                            "pooling_mode_weightedmean_tokens": "weightedmean"}[name]
+            result.append(pooled(out.last_hidden_state[0], mode, modules))
     return result
 
 
@@ -345,6 +489,25 @@ def greedy(model, ids, count):
         gaps.append(round((best.values[0] - best.values[1]).item(), 6))
         ids.append(drawn[-1])
     return drawn, gaps
+
+
+def published_names(model, folder):
+    """Returns name and shape of the tensors that the model's folder has, which may not be those of its modules."""
+    model.save_pretrained(folder)
+    with safetensors.safe_open(os.path.join(folder, "model.safetensors"), "pt") as file:
+        return {key: file.get_slice(key).get_shape() for key in sorted(file.keys())}
+
+
+def published_load(folder, values, cls, dtype, spec):
+    """Loads values under published names; the folder has the reference's config.json."""
+    safetensors.torch.save_file(values, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+    model, info = getattr(transformers, cls).from_pretrained(
+        folder, dtype=dtype, attn_implementation="eager", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"], info
+    if "ntk" in spec:  # the fixed NTK scaling of NewModel's remote code: theta x factor, then / factor^(2 / dim)
+        dim = model.config.hidden_size // model.config.num_attention_heads
+        model.rotary_emb.inv_freq /= spec["ntk"] ** (2 / dim)
+    return model.eval()
 
 
 def make(name, spec):
@@ -360,43 +523,63 @@ def make(name, spec):
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(config, file)
         # A checkpoint whose ForCausalLM is pooled: hidden states come from its base.
-        cls = spec["arch"]
+        cls = spec.get("cls", spec["arch"])
+        if "reference" in spec:
+            kind = {"new": "gte", "llama_bidirec": "llama"}.get(spec["type"], spec["type"])
+            with open(os.path.join(folder, "config.json"), "w") as file:
+                json.dump({"model_type": kind, "torch_dtype": "float32", **spec["reference"]}, file)
         if "pool" in spec:
             cls = cls.replace("ForCausalLM", "Model")
-        model = getattr(transformers, cls)(getattr(transformers, "AutoConfig").from_pretrained(folder))
-        state = model.state_dict()
+        own = golden_jina.JinaBert(config) if cls == "JinaBert" else None
+        model = own or getattr(transformers, cls)(getattr(transformers, "AutoConfig").from_pretrained(folder))
+        published = spec["type"] in PUBLISHED
+        state = published_names(model, folder) if published else model.state_dict()
         if spec.get("experts"):  # transformers stacks experts; the files have published names
             model.save_pretrained(folder)
             state = safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
         tied = config.get("tie_word_embeddings") and "lm_head.weight" in state
         tensors, values = [], {}
-        for key in sorted(state):
+        for key in sorted(state) if published else ():
+            kind = kind_of(key, state[key])
+            values[key] = fill(seed, len(tensors), kind, state[key])
+            stored = key.replace("gte.", "new.", 1) if spec["type"] == "new" else key
+            tensors.append([stored, state[key], kind])
+        for key in sorted(state) if not published else ():
             if state[key].dtype != torch.float32 or (tied and key == "lm_head.weight"):
                 continue
             shape = list(state[key].shape)
             kind = kind_of(key, shape)
             values[key] = fill(seed, len(tensors), kind, shape)
             stored = "lm_head.weight" if spec.get("lone_head") and "embed_tokens" in key else key
-            if cls != spec["arch"]:
+            if cls != spec["arch"] and not own:
                 stored = "model." + key
             tensors.append([spec.get("prefix", "") + stored, shape, kind])
         if tied:
             values["lm_head.weight"] = values["model.embed_tokens.weight"]
-        if spec.get("experts"):
-            safetensors.torch.save_file(values, os.path.join(folder, "model.safetensors"),
-                                        metadata={"format": "pt"})
+        if published:
+            full = published_load(folder, values, cls, torch.float32, spec)
+            half = published_load(folder, values, cls, torch.bfloat16, spec)
+        elif own:
+            model.load_state_dict(values)
+            full, half = copy.deepcopy(model).double(), model.bfloat16()
         else:
-            model.load_state_dict(values, strict=False)
-            model.save_pretrained(folder)
-        full = load(folder, cls, torch.float32)
-        half = load(folder, cls, torch.bfloat16)
-        expected = outputs(full, spec, inputs, types)
-        rough = outputs(half, spec, inputs, types)
+            if spec.get("experts"):
+                safetensors.torch.save_file(values, os.path.join(folder, "model.safetensors"),
+                                            metadata={"format": "pt"})
+            else:
+                model.load_state_dict(values, strict=False)
+                model.save_pretrained(folder)
+            full = load(folder, cls, torch.float32)
+            half = load(folder, cls, torch.bfloat16)
+        modules, module_tensors = modules_make(spec, seed, len(tensors))
+        expected = outputs(full, spec, inputs, types, modules)
+        rough = outputs(half, spec, inputs, types, [copy.deepcopy(m).bfloat16() for m in modules])
     e, r = np.array(expected), np.array(rough)
     golden = {"config": config, "files": spec.get("files", {}), "seed": seed, "tensors": tensors,
               "max_model_len": spec.get("max_model_len", 0), "inputs": inputs, "types_from": types,
               "answers": spec.get("answers", [-1, -1]),
               "bf16_error": float(np.linalg.norm(r - e) / np.linalg.norm(e)),
+              **({"module_tensors": module_tensors} if module_tensors else {}),
               "expected": [[float(f"{x:.7g}") for x in row] for row in expected]}
     if "ForCausalLM" in spec["arch"] and "pool" not in spec and "answers" not in spec:
         golden["greedy"], golden["gaps"] = [], []

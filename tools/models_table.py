@@ -66,12 +66,12 @@ GGUF file after the name of its family.
 SHORT = "<!-- tools/models_table.py writes the next five lines -->\n"
 
 
-def flag_meanings():
-    """Returns {bit: meaning} of enum arch_flag."""
+def flag_meanings(enum="arch_flag"):
+    """Returns {bit: meaning} of an enum of arch.h."""
     text = (ROOT / "runtime/model/arch.h").read_text()
-    body = re.search(r"enum arch_flag \{(.*?)\n\};", text, re.S)[1]
-    found = re.findall(r"ARCH_\w+ = (?:1 << )?(\d+),\s*// ([^\n]*)", body)
-    shifted = re.findall(r"ARCH_\w+ = (1 << )?\d+,", body)
+    body = re.search(r"enum %s \{.*?\n(.*?)\n\};" % enum, text, re.S)[1]
+    found = re.findall(r"(?:ARCH|FORM)_\w+ = (?:1 << )?(\d+),\s*// ([^\n]*)", body)
+    shifted = re.findall(r"(?:ARCH|FORM)_\w+ = (1 << )?\d+,", body)
     return {1 << int(value) if shift else int(value): re.sub(r" \([^)]*\)$", "", meaning)
             for (value, meaning), shift in zip(found, shifted)}
 
@@ -104,10 +104,12 @@ def family_line(name, rows, meanings):
         names = ["`%s`" % row["name"] for row in rows if row["serves"] == kind]
         if names:
             serves.append("%s: %s" % (kind, ", ".join(names)))
-    common = -1
+    common = form = -1
     for row in rows:
         common &= row["flags"]
+        form &= row["form"]
     notes = [meaning for bit, meaning in sorted(meanings.items()) if common & bit]
+    notes += [meaning for bit, meaning in sorted(flag_meanings("arch_form").items()) if form & bit]
     notes += sorted({"reads `%s`" % key for row in rows for key in (row["reads"] or "").split()})
     gguf = sorted({row["gguf"] for row in rows if row["gguf"]})
     return "| %s | %s | %s | %s | %s | %s |" % (
@@ -156,8 +158,9 @@ def page_make(data):
 def readme_make(data, old):
     """Returns README.md with the current short form."""
     found = families(data["architectures"])
-    decoders = ", ".join(name for name, rows in found.items() if rows[0]["decoder"])
-    encoders = ", ".join(name for name, rows in found.items() if not rows[0]["decoder"])
+    answers = {name: any(row["serves"] == "generator" for row in rows) for name, rows in found.items()}
+    decoders = ", ".join(name for name in found if answers[name])
+    encoders = ", ".join(name for name in found if not answers[name])
     parts = ", ".join(family_of(wrapper["name"]) for wrapper in data["wrappers"])
     short = ("| task | families of models |\n|---|---|\n"
              "| chat, completions, responses, messages | %s |\n"

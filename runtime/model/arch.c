@@ -189,8 +189,7 @@ static const struct arch_experts ernie_experts = {
         .anchor = "encoder.layer.0.attention.self.query.weight",                                   \
         .embed.name = "embeddings.word_embeddings.weight",                                         \
         .position = "embeddings.position_embeddings.weight",                                       \
-        .type = "embeddings.token_type_embeddings.weight",                                         \
-        .embed_norm = "embeddings.LayerNorm",                                                      \
+        .type = "embeddings.token_type_embeddings.weight", .embed_norm = "embeddings.LayerNorm",   \
         .q.name = "encoder.layer.%u.attention.self.query",                                         \
         .k.name = "encoder.layer.%u.attention.self.key",                                           \
         .v.name = "encoder.layer.%u.attention.self.value",                                         \
@@ -201,39 +200,137 @@ static const struct arch_experts ernie_experts = {
         .down.name = "encoder.layer.%u.output.dense",                                              \
     }
 
+static const struct arch_names distilbert_names = {
+    .prefixes = {"distilbert.", "", NULL},
+    .anchor = "transformer.layer.0.attention.q_lin.weight",
+    .embed.name = "embeddings.word_embeddings.weight",
+    .position = "embeddings.position_embeddings.weight",
+    .embed_norm = "embeddings.LayerNorm",
+    .q.name = "transformer.layer.%u.attention.q_lin",
+    .k.name = "transformer.layer.%u.attention.k_lin",
+    .v.name = "transformer.layer.%u.attention.v_lin",
+    .o.name = "transformer.layer.%u.attention.out_lin",
+    .norm_attn = "transformer.layer.%u.sa_layer_norm",
+    .norm_ffn = "transformer.layer.%u.output_layer_norm",
+    .up.name = "transformer.layer.%u.ffn.lin1",
+    .down.name = "transformer.layer.%u.ffn.lin2",
+};
+
+static const struct arch_names mpnet_names = {
+    .prefixes = {"mpnet.", "", NULL},
+    .anchor = "encoder.layer.0.attention.attn.q.weight",
+    .embed.name = "embeddings.word_embeddings.weight",
+    .position = "embeddings.position_embeddings.weight",
+    .embed_norm = "embeddings.LayerNorm",
+    .distance = "encoder.relative_attention_bias.weight",
+    .q.name = "encoder.layer.%u.attention.attn.q",
+    .k.name = "encoder.layer.%u.attention.attn.k",
+    .v.name = "encoder.layer.%u.attention.attn.v",
+    .o.name = "encoder.layer.%u.attention.attn.o",
+    .norm_attn = "encoder.layer.%u.attention.LayerNorm",
+    .norm_ffn = "encoder.layer.%u.output.LayerNorm",
+    .up.name = "encoder.layer.%u.intermediate.dense",
+    .down.name = "encoder.layer.%u.output.dense",
+};
+
+static const struct arch_names nomic_names = {
+    .prefixes = {"", "bert.", "nomic_bert.", NULL},
+    .anchor = "encoder.layers.0.attn.Wqkv.weight",
+    .embed.name = "embeddings.word_embeddings.weight",
+    .type = "embeddings.token_type_embeddings.weight",
+    .embed_norm = "emb_ln",
+    .q.name = "encoder.layers.%u.attn.Wqkv",
+    .k.name = "encoder.layers.%u.attn.Wqkv",
+    .v.name = "encoder.layers.%u.attn.Wqkv",
+    .o.name = "encoder.layers.%u.attn.out_proj",
+    .norm_attn = "encoder.layers.%u.norm1",
+    .norm_ffn = "encoder.layers.%u.norm2",
+    .gate.name = "encoder.layers.%u.mlp.fc12",
+    .up.name = "encoder.layers.%u.mlp.fc11",
+    .down.name = "encoder.layers.%u.mlp.fc2",
+};
+
+static const struct arch_names modernbert_names = {
+    .prefixes = {"model.", "", NULL},
+    .anchor = "layers.0.attn.Wqkv.weight",
+    .embed.name = "embeddings.tok_embeddings.weight",
+    .embed_norm = "embeddings.norm",
+    .final_norm = "final_norm",
+    .q.name = "layers.%u.attn.Wqkv",
+    .k.name = "layers.%u.attn.Wqkv",
+    .v.name = "layers.%u.attn.Wqkv",
+    .o.name = "layers.%u.attn.Wo",
+    .norm_attn = "layers.%u.attn_norm",
+    .norm_ffn = "layers.%u.mlp_norm",
+    .gate.name = "layers.%u.mlp.Wi",
+    .up.name = "layers.%u.mlp.Wi",
+    .down.name = "layers.%u.mlp.Wo",
+};
+
+static const struct arch_names gte_names = {
+    .prefixes = {"new.", "gte.", "", NULL},
+    .anchor = "encoder.layer.0.attention.qkv_proj.weight",
+    .embed.name = "embeddings.word_embeddings.weight",
+    .type = "embeddings.token_type_embeddings.weight",
+    .embed_norm = "embeddings.LayerNorm",
+    .q.name = "encoder.layer.%u.attention.qkv_proj",
+    .k.name = "encoder.layer.%u.attention.qkv_proj",
+    .v.name = "encoder.layer.%u.attention.qkv_proj",
+    .o.name = "encoder.layer.%u.attention.o_proj",
+    .norm_attn = "encoder.layer.%u.attn_ln",
+    .norm_ffn = "encoder.layer.%u.mlp_ln",
+    .gate.name = "encoder.layer.%u.mlp.up_gate_proj",
+    .up.name = "encoder.layer.%u.mlp.up_gate_proj",
+    .down.name = "encoder.layer.%u.mlp.down_proj",
+};
+
+static const struct arch_names jina_names = {
+    .prefixes = {"bert.", "", NULL},
+    .anchor = "encoder.layer.0.mlp.gated_layers.weight",
+    .embed.name = "embeddings.word_embeddings.weight",
+    .type = "embeddings.token_type_embeddings.weight",
+    .embed_norm = "embeddings.LayerNorm",
+    .q.name = "encoder.layer.%u.attention.self.query",
+    .k.name = "encoder.layer.%u.attention.self.key",
+    .v.name = "encoder.layer.%u.attention.self.value",
+    .o.name = "encoder.layer.%u.attention.output.dense",
+    .norm_attn = "encoder.layer.%u.attention.output.LayerNorm",
+    .norm_ffn = "encoder.layer.%u.mlp.layernorm",
+    .gate.name = "encoder.layer.%u.mlp.gated_layers",
+    .up.name = "encoder.layer.%u.mlp.gated_layers",
+    .down.name = "encoder.layer.%u.mlp.wo",
+};
+
 static const struct arch_names bert_names = ENCODER_NAMES("bert.");
 static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 
 #define DECODER(published, head_kind, more_flags, ...)                                             \
-    {.name = published,                                                                            \
-     .family = ARCH_DECODER,                                                                       \
-     .head = head_kind,                                                                            \
-     .flags = (more_flags),                                                                        \
-     .names = &decoder_names,                                                                      \
-     .norm_epsilon = 1e-6,                                                                         \
-     __VA_ARGS__}
+    {                                                                                              \
+        .name = published, .family = ARCH_DECODER, .head = head_kind, .flags = (more_flags),       \
+        .names = &decoder_names, .norm_epsilon = 1e-6, __VA_ARGS__                                 \
+    }
 // A decoder with names, norm epsilon, defaults and keys of its own.
 #define FAMILY(published, more_flags, names_of, epsilon, json, keys)                               \
     MIXTURE(published, more_flags, names_of, NULL, epsilon, json, keys)
 // A decoder whose layers, or some of them, are mixtures of experts.
 #define MIXTURE(published, more_flags, names_of, experts_of, epsilon, json, keys)                  \
-    {.name = published,                                                                            \
-     .family = ARCH_DECODER,                                                                       \
-     .head = HEAD_VOCABULARY,                                                                      \
-     .flags = (more_flags),                                                                        \
-     .names = &names_of,                                                                           \
-     .experts = experts_of,                                                                        \
-     .norm_epsilon = epsilon,                                                                      \
-     .defaults = json,                                                                             \
-     .reads = keys}
+    {                                                                                              \
+        .name = published, .family = ARCH_DECODER, .head = HEAD_VOCABULARY, .flags = (more_flags), \
+        .names = &names_of, .experts = experts_of, .norm_epsilon = epsilon, .defaults = json,      \
+        .reads = keys                                                                              \
+    }
 #define ENCODER(published, head_kind, more_flags, names_of)                                        \
-    {.name = published,                                                                            \
-     .family = ARCH_ENCODER,                                                                       \
-     .head = head_kind,                                                                            \
-     .flags = (more_flags),                                                                        \
-     .names = &names_of,                                                                           \
-     .norm_epsilon = 1e-12,                                                                        \
-     .types = 2}
+    {                                                                                              \
+        .name = published, .family = ARCH_ENCODER, .head = head_kind, .flags = (more_flags),       \
+        .names = &names_of, .norm_epsilon = 1e-12, .types = 2                                      \
+    }
+
+// An encoder that differs from BERT.
+#define FORM(published, head_kind, form_of, names_of, ...)                                         \
+    {                                                                                              \
+        .name = published, .family = ARCH_ENCODER, .head = head_kind, .form = (form_of),           \
+        .names = &names_of, .norm_epsilon = 1e-12, __VA_ARGS__                                     \
+    }
 
 // Keys that an architecture reads (config.c, config_layers.c, config_rope.c).
 #define WINDOW_KEYS "sliding_window"
@@ -242,6 +339,10 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 // The rotary pairs of Cohere are those that it calls rope_gptj.
 #define COHERE_KEYS "layer_norm_eps logit_scale position_embedding_type"
 #define TEMPERATURE_KEYS WINDOW_KEYS " rope.llama_4_scaling_beta"
+#define POSITION_KEYS "position_embedding_type"
+#define JINA_KEYS POSITION_KEYS " feed_forward_type"
+#define MODERNBERT_KEYS "local_attention"
+#define GEMMA3_TEXT_KEYS GEMMA3_KEYS " use_bidirectional_attention"
 #define GRANITE_KEYS "embedding_multiplier residual_multiplier attention_multiplier logits_scaling"
 
 #define QWEN_MOE_KEYS                                                                              \
@@ -277,6 +378,10 @@ enum {
     COHERE = ARCH_LAYER_NORM | ARCH_PARALLEL | ARCH_LOGIT_SCALE | ARCH_PAIRED,
     COHERE2 = COHERE | ARCH_WINDOW | ARCH_WINDOW_PATTERN | ARCH_ROPE_WINDOW,
     GLM4 = ARCH_NORM_AFTER | ARCH_PAIRED | ARCH_OUT_BIAS,
+    NOMIC = FORM_ROPE | FORM_BIAS_KEYS | FORM_SILU,
+    MODERNBERT = FORM_ROPE | FORM_BEFORE | FORM_BIAS_KEYS | FORM_WINDOW,
+    GTE = FORM_ROPE | FORM_UP_FIRST | FORM_UP_PLAIN,
+    JINA = FORM_ALIBI | FORM_UP_PLAIN,
 };
 
 // Defaults of the reference's configuration classes.
@@ -301,6 +406,25 @@ enum {
     "\"head_dim\":256,\"hidden_activation\":\"gelu_pytorch_tanh\",\"query_pre_attn_scalar\":256,"  \
     "\"max_position_embeddings\":131072,\"sliding_window\":4096,\"sliding_window_pattern\":6,"     \
     "\"rope_theta\":1000000.0,\"rope_local_base_freq\":10000.0,\"tie_word_embeddings\":true}"
+#define DISTILBERT_DEFAULTS "{\"max_position_embeddings\":512}"
+#define MODERNBERT_DEFAULTS                                                                        \
+    "{\"rope_theta\":160000.0,\"rope_local_base_freq\":10000.0,\"local_attention\":128,"           \
+    "\"global_attn_every_n_layers\":3,\"layer_norm_eps\":1e-5,\"max_position_embeddings\":8192}"
+#define NOMIC_DEFAULTS "{\"rope_theta\":1000.0,\"hidden_act\":\"silu\"}"
+#define NEW_DEFAULTS "{\"rope_theta\":10000.0,\"type_vocab_size\":1}"
+#define GTE_DEFAULTS                                                                               \
+    "{\"rope_theta\":160000.0,\"type_vocab_size\":1,\"max_position_embeddings\":8192}"
+#define DISTILBERT_RENAMES                                                                         \
+    "hidden_size:dim num_hidden_layers:n_layers num_attention_heads:n_heads "                      \
+    "intermediate_size:hidden_dim hidden_act:activation"
+#define MODERNBERT_RENAMES                                                                         \
+    "hidden_act:hidden_activation layer_norm_eps:norm_eps rope_theta:global_rope_theta "           \
+    "rope_local_base_freq:local_rope_theta"
+#define NOMIC_RENAMES                                                                              \
+    "hidden_size:n_embd num_hidden_layers:n_layer num_attention_heads:n_head "                     \
+    "intermediate_size:n_inner max_position_embeddings:n_positions "                               \
+    "hidden_act:activation_function layer_norm_eps:layer_norm_epsilon "                            \
+    "rope_theta:rotary_emb_base attention_bias:qkv_proj_bias mlp_bias:mlp_fc2_bias"
 #define GLM4_DEFAULTS                                                                              \
     "{\"num_key_value_heads\":2,\"head_dim\":128,\"partial_rotary_factor\":0.5,"                   \
     "\"max_position_embeddings\":131072,\"attention_bias\":true}"
@@ -360,12 +484,26 @@ static const struct architecture architectures[] = {
     FAMILY("Cohere2ForCausalLM", COHERE2, cohere_names, 1e-5, COHERE2_DEFAULTS,
            COHERE_KEYS " " PATTERN_KEYS),
     FAMILY("CohereForCausalLM", COHERE, cohere_names, 1e-5, COHERE_DEFAULTS, COHERE_KEYS),
+    FORM("DistilBertForMaskedLM", HEAD_NONE, 0, distilbert_names, .defaults = DISTILBERT_DEFAULTS,
+         .renames = DISTILBERT_RENAMES),
+    FORM("DistilBertForSequenceClassification", HEAD_PRE_CLASSIFIER, 0, distilbert_names,
+         .defaults = DISTILBERT_DEFAULTS, .renames = DISTILBERT_RENAMES),
+    FORM("DistilBertModel", HEAD_NONE, 0, distilbert_names, .defaults = DISTILBERT_DEFAULTS,
+         .renames = DISTILBERT_RENAMES),
     FAMILY("Ernie4_5ForCausalLM", ARCH_PAIRED | ARCH_USE_BIAS, decoder_names, 1e-5,
            ERNIE4_5_DEFAULTS, NULL),
     MIXTURE("Ernie4_5_MoeForCausalLM", ARCH_PAIRED | ARCH_USE_BIAS, decoder_names, &ernie_experts,
             1e-5, ERNIE_MOE_DEFAULTS, ERNIE_MOE_KEYS),
     FAMILY("Exaone4ForCausalLM", EXAONE4, after_names, 1e-5, EXAONE4_DEFAULTS, PATTERN_KEYS),
     FAMILY("Gemma3ForCausalLM", GEMMA3, gemma3_names, 1e-6, GEMMA3_DEFAULTS, GEMMA3_KEYS),
+    {.name = "Gemma3TextModel",
+     .family = ARCH_DECODER,
+     .head = HEAD_NONE,
+     .flags = GEMMA3 | ARCH_BOTH_KEY,
+     .names = &gemma3_names,
+     .norm_epsilon = 1e-6,
+     .defaults = GEMMA3_DEFAULTS,
+     .reads = GEMMA3_TEXT_KEYS},
     FAMILY("GemmaForCausalLM", GEMMA, decoder_names, 1e-6, GEMMA_DEFAULTS, "hidden_activation"),
     FAMILY("Glm4ForCausalLM", GLM4, glm4_names, 1.5625e-7, GLM4_DEFAULTS, NULL),
     MIXTURE("Glm4MoeForCausalLM", ARCH_QK_NORM_BY_FLAG | ARCH_OUT_BIAS, decoder_names,
@@ -373,13 +511,22 @@ static const struct architecture architectures[] = {
     FAMILY("GraniteForCausalLM", ARCH_MULTIPLIERS, decoder_names, 1e-6, NULL, GRANITE_KEYS),
     MIXTURE("GraniteMoeForCausalLM", ARCH_MULTIPLIERS, decoder_names, &granite_experts, 1e-6,
             GRANITE_MOE_DEFAULTS, GRANITE_MOE_KEYS),
+    FORM("GteForSequenceClassification", HEAD_POOLER, GTE, gte_names, .defaults = GTE_DEFAULTS),
+    FORM("GteModel", HEAD_NONE, GTE, gte_names, .defaults = GTE_DEFAULTS),
     FAMILY("HunYuanDenseV1ForCausalLM", ARCH_QK_NORM_LAST | ARCH_ROPE_ALPHA, hunyuan_names, 1e-5,
            HUNYUAN_DEFAULTS, "use_qk_norm rope.alpha"),
+    FORM("JinaBertForMaskedLM", HEAD_NONE, JINA, jina_names, .types = 2, .reads = JINA_KEYS),
+    FORM("JinaBertForSequenceClassification", HEAD_POOLER, JINA, jina_names, .types = 2,
+         .reads = JINA_KEYS),
+    FORM("JinaBertModel", HEAD_NONE, JINA, jina_names, .types = 2, .reads = JINA_KEYS),
+    DECODER("LlamaBidirectionalModel", HEAD_NONE, ARCH_BOTH_WAYS, .window = 0),
     DECODER("LlamaForCausalLM", HEAD_VOCABULARY, LLAMA, .window = 0),
     DECODER("LlamaForSequenceClassification", HEAD_SCORE, LLAMA, .window = 0),
     DECODER("LlamaModel", HEAD_NONE, LLAMA, .window = 0),
     MIXTURE("MiniMaxM2ForCausalLM", ARCH_QK_NORM_ALL, decoder_names, &minimax_experts, 1e-6,
             MINIMAX_DEFAULTS, MINIMAX_KEYS),
+    FORM("MPNetForMaskedLM", HEAD_NONE, FORM_BUCKETS, mpnet_names, .flags = ARCH_POSITION_OFFSET),
+    FORM("MPNetModel", HEAD_NONE, FORM_BUCKETS, mpnet_names, .flags = ARCH_POSITION_OFFSET),
     FAMILY("Ministral3ForCausalLM", ARCH_WINDOW, decoder_names, 1e-5, MINISTRAL3_DEFAULTS,
            TEMPERATURE_KEYS),
     DECODER("MistralForCausalLM", HEAD_VOCABULARY, MISTRAL, .window = 4096, .kv_heads = 8,
@@ -390,6 +537,17 @@ static const struct architecture architectures[] = {
             .reads = WINDOW_KEYS),
     MIXTURE("MixtralForCausalLM", MISTRAL, decoder_names, &mixtral_experts, 1e-5, MIXTRAL_DEFAULTS,
             MIXTRAL_KEYS),
+    FORM("ModernBertForMaskedLM", HEAD_NONE, MODERNBERT, modernbert_names,
+         .defaults = MODERNBERT_DEFAULTS, .renames = MODERNBERT_RENAMES, .reads = MODERNBERT_KEYS),
+    FORM("ModernBertForSequenceClassification", HEAD_DENSE_NORM, MODERNBERT, modernbert_names,
+         .defaults = MODERNBERT_DEFAULTS, .renames = MODERNBERT_RENAMES, .reads = MODERNBERT_KEYS),
+    FORM("ModernBertModel", HEAD_NONE, MODERNBERT, modernbert_names,
+         .defaults = MODERNBERT_DEFAULTS, .renames = MODERNBERT_RENAMES, .reads = MODERNBERT_KEYS),
+    FORM("NewForSequenceClassification", HEAD_POOLER, GTE, gte_names, .defaults = NEW_DEFAULTS,
+         .reads = POSITION_KEYS),
+    FORM("NewModel", HEAD_NONE, GTE, gte_names, .defaults = NEW_DEFAULTS, .reads = POSITION_KEYS),
+    FORM("NomicBertModel", HEAD_NONE, NOMIC, nomic_names, .types = 2, .defaults = NOMIC_DEFAULTS,
+         .renames = NOMIC_RENAMES),
     FAMILY("Olmo2ForCausalLM", OLMO2, after_names, 1e-5, OLMO2_DEFAULTS, NULL),
     FAMILY("Olmo3ForCausalLM", OLMO3, after_names, 1e-5, OLMO3_DEFAULTS, PATTERN_KEYS),
     MIXTURE("OlmoeForCausalLM", ARCH_QK_NORM_ALL, decoder_names, &olmoe_experts, 1e-5,

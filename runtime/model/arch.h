@@ -13,11 +13,13 @@
 enum arch_family { ARCH_DECODER, ARCH_ENCODER };
 
 enum arch_head {
-    HEAD_NONE,       // no head: the hidden states are the output (embedder)
-    HEAD_VOCABULARY, // logits of the next token
-    HEAD_SCORE,      // decoders: linear layer with one output, on the last token ("score")
-    HEAD_POOLER,     // BERT: tanh("pooler") of the first token, then "classifier"
-    HEAD_CLASSIFIER, // RoBERTa: "classifier.dense", tanh, "classifier.out_proj"
+    HEAD_NONE,           // no head: the hidden states are the output (embedder)
+    HEAD_VOCABULARY,     // logits of the next token
+    HEAD_SCORE,          // decoders: linear layer with one output, on the last token ("score")
+    HEAD_POOLER,         // BERT: tanh("pooler") of the first token, then "classifier"
+    HEAD_CLASSIFIER,     // RoBERTa: "classifier.dense", tanh, "classifier.out_proj"
+    HEAD_PRE_CLASSIFIER, // DistilBERT: relu("pre_classifier") of the first token, "classifier"
+    HEAD_DENSE_NORM,     // ModernBERT: "head.dense", activation, "head.norm", "classifier"
 };
 
 enum arch_flag {
@@ -50,6 +52,21 @@ enum arch_flag {
     ARCH_LOGIT_SCALE = 1 << 26,      // logits are multiplied by logit_scale (Cohere)
     ARCH_ROPE_WINDOW = 1 << 27,      // only layers with a window have rotary (Cohere 2)
     ARCH_QK_NORM_BY_FLAG = 1 << 28,  // RMS norm on each head of q and k with use_qk_norm (GLM-4.5)
+    ARCH_BOTH_KEY = 1 << 29,         // use_bidirectional_attention: also to later tokens (Gemma 3)
+    ARCH_BOTH_WAYS = 1 << 30,        // attention also to later tokens, always
+};
+
+// Differences of an encoder from BERT.
+enum arch_form {
+    FORM_ROPE = 1,       // a rotary embedding instead of a table of positions
+    FORM_BEFORE = 2,     // norms before attention and ffn, none before the first attention
+    FORM_UP_FIRST = 4,   // in the tensor of both halves of a gated ffn, the gate is the second
+    FORM_UP_PLAIN = 8,   // the first product of the ffn has no bias
+    FORM_BIAS_KEYS = 16, // attention_bias and mlp_bias specify the biases
+    FORM_ALIBI = 32,     // scores get a bias that falls with the distance
+    FORM_BUCKETS = 64,   // scores get a bias by the distance's bucket
+    FORM_WINDOW = 128,   // local_attention is a window on both sides
+    FORM_SILU = 256,     // the gate's activation is SiLU, no other is published
 };
 
 // How several ranks share a tensor (share.h). For a tensor split by columns, the partial products
@@ -71,13 +88,14 @@ struct arch_names {
     struct arch_tensor embed, head; // the head's name has no prefix
     const char *final_norm;
     const char *position, *type, *embed_norm; // encoders; names of norms lack ".weight"
+    const char *distance;                     // FORM_BUCKETS: [buckets][heads]
     struct arch_tensor q, k, v, o;            // names lack ".weight" and ".bias"
     const char *q_norm, *k_norm;
     // Norms before the block (decoders) or after it (encoders); norm_ffn NULL: the ffn reads
     // norm_attn.
     const char *norm_attn, *norm_ffn;
     const char *post_attn, *post_ffn;  // norm of the output of attention and of the ffn
-    struct arch_tensor gate, up, down; // encoders: up and down only
+    struct arch_tensor gate, up, down; // not gated: up and down only
 };
 
 // Mixtures of experts: keys of config.json and tensor names of their layers. In names the first %u
@@ -106,6 +124,7 @@ struct architecture {
     enum arch_family family;
     enum arch_head head;
     uint32_t flags;
+    uint32_t form; // encoders: enum arch_form
     const struct arch_names *names;
     double norm_epsilon; // default for config.json
     uint32_t kv_heads;   // default for config.json; 0: equal to heads
@@ -116,6 +135,9 @@ struct architecture {
     // family reads, separated by spaces; NULL: none.
     const char *reads;
     const struct arch_experts *experts; // NULL: the family has no mixtures of experts
+    // Other names of keys that checkpoints of this architecture use: "key:other", separated by
+    // spaces; NULL: none.
+    const char *renames;
     const char *defaults; // more defaults: JSON whose members config.json overrides; NULL: none
 };
 

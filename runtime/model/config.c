@@ -63,7 +63,14 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
     const char *name = json_string_value(json_array_get(list, 0));
     if (!name)
         return error_set(err, STATUS_INVALID, "config.json: \"architectures\" names nothing");
-    config->arch = architecture_find(name);
+    // Jina's encoders are also published under BERT's names.
+    const char *positions = json_string_value(json_object_get(json, "position_embedding_type"));
+    char jina[ARCH_NAME_MAX];
+    snprintf(jina, sizeof jina, "Jina%s", name);
+    const char *ffn = json_string_value(json_object_get(json, "feed_forward_type"));
+    bool alibi = positions && strcmp(positions, "alibi") == 0 && ffn && strcmp(ffn, "geglu") == 0 &&
+                 strncmp(name, "Bert", 4) == 0;
+    config->arch = architecture_find(alibi ? jina : name);
     config->wrapper = config->arch ? NULL : wrapper_find(name);
     if (config->arch)
         config->name = config->arch->name;
@@ -183,10 +190,11 @@ static enum status activation_read(struct model_config *config, const json_t *js
         {"gelu_new", ACTIVATE_GELU_TANH},  {"gelu_pytorch_tanh", ACTIVATE_GELU_TANH},
         {"gelu_fast", ACTIVATE_GELU_TANH}, {"gelu_accurate", ACTIVATE_GELU_TANH},
         {"relu", ACTIVATE_RELU},           {"silu", ACTIVATE_SILU},
-        {"swish", ACTIVATE_SILU},
+        {"swish", ACTIVATE_SILU},          {"swiglu", ACTIVATE_SILU},
     };
     bool decoder = config->arch->family == ARCH_DECODER;
     bool geglu = config->arch->flags & ARCH_GEGLU;
+    bool silu = config->arch->form & FORM_SILU;
     const json_t *value = geglu ? json_object_get(json, "hidden_activation") : NULL;
     bool older = !json_is_string(value);
     if (older)
@@ -199,7 +207,11 @@ static enum status activation_read(struct model_config *config, const json_t *js
         if (geglu && older && kind == ACTIVATE_GELU)
             kind = ACTIVATE_GELU_TANH; // the meaning of "gelu" in Gemma's older files
         config->kinds[0].activation = kind;
-        if (!decoder || kind == (geglu ? ACTIVATE_GELU_TANH : ACTIVATE_SILU))
+        bool gated = config->arch->names->gate.name;
+        bool served = decoder ? kind == (geglu ? ACTIVATE_GELU_TANH : ACTIVATE_SILU)
+                      : silu  ? kind == ACTIVATE_SILU
+                              : !gated || kind != ACTIVATE_RELU;
+        if (served)
             return STATUS_OK;
     }
     return error_set(err, STATUS_UNSUPPORTED,
@@ -209,11 +221,13 @@ static enum status activation_read(struct model_config *config, const json_t *js
 
 static enum status biases_read(struct model_config *config, const json_t *json, struct error *err)
 {
-    if (config->arch->family == ARCH_ENCODER) {
+    uint32_t flags = config->arch->flags, form = config->arch->form;
+    config->norm_bias = true;
+    config->up_plain = form & FORM_UP_PLAIN;
+    if (config->arch->family == ARCH_ENCODER && !(form & FORM_BIAS_KEYS)) {
         config->qkv_bias = config->o_bias = config->ffn_bias = true;
         return STATUS_OK;
     }
-    uint32_t flags = config->arch->flags;
     bool attention, out = false, all = false;
     const json_t *stored = json_object_get(json, "stored_biases"); // of source/gguf_config.c
     if (json_is_object(stored)) {
@@ -225,6 +239,16 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
     enum status status = config_bool(&attention, json, "attention_bias", false, err);
     if (status == STATUS_OK)
         status = config_bool(&config->ffn_bias, json, "mlp_bias", false, err);
+    bool first = config->ffn_bias;
+    if (status == STATUS_OK && (form & FORM_BIAS_KEYS))
+        status = config_bool(&first, json, "mlp_fc1_bias", first, err);
+    if (status == STATUS_OK && first && !config->ffn_bias)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: mlp_fc1_bias is true and mlp_fc2_bias false: both or only "
+                         "the second are served");
+    config->up_plain |= !first && config->ffn_bias;
+    if (status == STATUS_OK && (form & FORM_BEFORE))
+        status = config_bool(&config->norm_bias, json, "norm_bias", false, err);
     if (status == STATUS_OK && (flags & ARCH_OUT_BIAS))
         status = config_bool(&out, json, "attention_out_bias", false, err);
     if (status == STATUS_OK && (flags & ARCH_USE_BIAS))
@@ -268,8 +292,79 @@ static enum status keys_check(struct model_config *config, const json_t *json, s
     return config_keys_check(json, &facts, err);
 }
 
+// Refuses the value of a key that is not the only one that is served. A key that is absent or null
+// has that value.
+static enum status word_check(const struct model_config *config, const json_t *json,
+                              const char *key, const char *served, struct error *err)
+{
+    const json_t *value = json_object_get(json, key);
+    const char *word = json_string_value(value);
+    if (!value || json_is_null(value) || (word && strcmp(word, served) == 0))
+        return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED, "config.json: %s is %.32s; %s is served with %s only",
+                     key, word ? word : "not a string", config->arch->name, served);
+}
+
+// Reads the bias of the scores by distance.
+static enum status distance_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (config->arch->form & FORM_ALIBI) {
+        config->distance = DISTANCE_SLOPES;
+        config->reach = config->positions - 1;
+        status = word_check(config, json, "feed_forward_type", "geglu", err);
+    }
+    if (config->arch->form & FORM_BUCKETS) {
+        struct config_number buckets = {"relative_attention_num_buckets", 4, 1024, 32};
+        config->distance = DISTANCE_BUCKETS;
+        config->reach = DISTANCE_BUCKETS_REACH;
+        status = config_count(&config->buckets, json, &buckets, err);
+    }
+    if (status == STATUS_OK && config->distance != DISTANCE_NONE &&
+        config->heads > DISTANCES_MAX / (2 * config->reach + 1))
+        return error_set(err, STATUS_TOO_LARGE,
+                         "config.json: %u heads with a bias for %u distances are over %d",
+                         config->heads, config->reach, DISTANCES_MAX);
+    return status;
+}
+
+// Reads what the score of an encoder computes.
+static enum status score_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    static const enum activation heads[] = {[HEAD_POOLER] = ACTIVATE_TANH,
+                                            [HEAD_CLASSIFIER] = ACTIVATE_TANH,
+                                            [HEAD_PRE_CLASSIFIER] = ACTIVATE_RELU,
+                                            [HEAD_DENSE_NORM] = ACTIVATE_GELU};
+    config->score_pooling = POOL_CLS;
+    config->score_bias = true;
+    config->score_activation = heads[config->arch->head];
+    if (config->arch->head != HEAD_DENSE_NORM)
+        return STATUS_OK;
+    const json_t *value = json_object_get(json, "classifier_pooling");
+    const char *pooling = value && !json_is_null(value) ? json_string_value(value) : "cls";
+    bool mean = pooling && strcmp(pooling, "mean") == 0;
+    if (!mean && (!pooling || strcmp(pooling, "cls") != 0))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: classifier_pooling is %.32s; cls and mean are served",
+                         pooling ? pooling : "not a string");
+    config->score_pooling = mean ? POOL_MEAN : POOL_CLS;
+    enum status status = word_check(config, json, "classifier_activation", "gelu", err);
+    return status == STATUS_OK
+               ? config_bool(&config->score_bias, json, "classifier_bias", false, err)
+               : status;
+}
+
 static enum status encoder_read(struct model_config *config, const json_t *json, struct error *err)
 {
+    uint32_t form = config->arch->form;
+    enum status read = score_read(config, json, err);
+    if (read == STATUS_OK)
+        read = distance_read(config, json, err);
+    if (read == STATUS_OK && form & (FORM_ROPE | FORM_ALIBI))
+        read = word_check(config, json, "position_embedding_type",
+                          form & FORM_ROPE ? "rope" : "alibi", err);
+    if (read != STATUS_OK || form & FORM_ROPE)
+        return read == STATUS_OK ? rope_config_parse(config, json, err) : read;
     if (config->arch->flags & ARCH_POSITION_OFFSET) {
         uint32_t padding;
         struct config_number wanted = {"pad_token_id", 0, 1 << 20, 1};
@@ -296,7 +391,7 @@ static enum status labels_read(struct model_config *config, const json_t *json, 
     if (json_is_object(names))
         config->labels = (uint32_t)json_object_size(names);
     enum arch_head head = config->arch->head;
-    bool scores = head == HEAD_SCORE || head == HEAD_POOLER || head == HEAD_CLASSIFIER;
+    bool scores = head != HEAD_NONE && head != HEAD_VOCABULARY;
     if (status == STATUS_OK && scores && config->labels > 1)
         return error_set(err, STATUS_UNSUPPORTED,
                          "config.json: %s has %u labels; a reranker has one, classifiers are not "
@@ -317,7 +412,12 @@ static enum status head_read(struct model_config *config, const json_t *json, st
                                                            : MODEL_RERANKER;
     config->rerank = RERANK_PAIR; // other files of the folder may change the kind
     config->pooling = config->arch->family == ARCH_DECODER ? POOL_LAST : POOL_CLS;
+    if (config->arch->flags & ARCH_BOTH_WAYS && status == STATUS_OK) {
+        config->pooling = POOL_MEAN;
+        status = word_check(config, json, "pooling", "avg", err);
+    }
     config->normalize = true;
+    config->vector_width = config->hidden;
     return status;
 }
 
@@ -347,6 +447,23 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
     return status;
 }
 
+// Gives values under other names their own key; see struct architecture.
+static void renames_apply(json_t *json, const char *renames)
+{
+    while (renames && *renames != '\0') {
+        size_t bytes = strcspn(renames, " ");
+        char pair[128];
+        snprintf(pair, sizeof pair, "%.*s", (int)bytes, renames);
+        char *other = strchr(pair, ':');
+        check(other && bytes < sizeof pair, "not a renamed key: %s", pair);
+        *other++ = '\0';
+        json_t *own = json_object_get(json, pair), *value = json_object_get(json, other);
+        if (value && (!own || json_is_null(own)))
+            json_object_set(json, pair, value);
+        renames += bytes + strspn(renames + bytes, " ");
+    }
+}
+
 enum status model_config_parse(struct model_config *out, const json_t *json, struct error *err)
 {
     *out = (struct model_config){.yes_id = -1, .no_id = -1, .defaults = model_defaults_none};
@@ -362,6 +479,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
         all = json_copy((json_t *)json);
     if (status != STATUS_OK)
         return status;
+    renames_apply(all, out->arch->renames);
     if (json_is_null(json_object_get(all, "rope_scaling")))
         json_object_del(all, "rope_scaling"); // the reference's class takes its default
     json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;

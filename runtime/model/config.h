@@ -7,6 +7,7 @@
 #include "kernels/ops.h"
 #include "base/status.h"
 #include "runtime/model/arch.h"
+#include "runtime/model/config_parts.h"
 #include "runtime/model/model.h"
 #include "runtime/model/quantised.h"
 #include "runtime/model/wrapper.h"
@@ -19,34 +20,12 @@
 
 enum {
     CONFIG_LAYERS_MAX = 1024,
-    CONFIG_KINDS_MAX = 4,          // kinds of layers of a model
-    CONFIG_ROPES_MAX = 2,          // rotary tables of a model
-    CONFIG_ROPE_FACTORS_MAX = 128, // longrope: half of the largest head_dim
-};
-
-enum rope_kind {
-    ROPE_DEFAULT,
-    ROPE_LINEAR,
-    ROPE_DYNAMIC,
-    ROPE_ALPHA, // Hunyuan: a base for all lengths, stretched by alpha
-    ROPE_LLAMA3,
-    ROPE_YARN,
-    ROPE_LONG,
-};
-
-struct rope_config {
-    enum rope_kind kind;
-    uint32_t dim;      // rotary columns per head, even
-    uint32_t original; // number of positions that the model was trained on before scaling
-    double theta, factor;
-    double attention_factor;                             // NAN: computed by the kind's formula
-    double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
-    bool truncate;                            // yarn: true if the ends of the ramp are rounded
-    double low_freq_factor, high_freq_factor; // llama3
-    double alpha;
-    // Factor of queries: 1 + query_beta * log(1 + floor(position / original)); 0: none.
-    double query_beta;
-    double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
+    CONFIG_KINDS_MAX = 4,         // kinds of layers of a model
+    CONFIG_ROPES_MAX = 2,         // rotary tables of a model
+    CONFIG_MODULES_MAX = 4,       // modules after pooling
+    ARCH_NAME_MAX = 128,          // bytes of an architecture's name
+    DISTANCE_BUCKETS_REACH = 128, // distances from here on are in the last bucket
+    DISTANCES_MAX = 1 << 26,      // biases of all heads
 };
 
 // Positions of a layer's norms.
@@ -67,14 +46,18 @@ enum qk_norm {
 // A kind of layer. Layers of one kind have the same ops and sizes; heads and their columns are
 // equal in all kinds.
 struct layer_kind {
-    uint32_t window; // keys that a query sees; 0: all
+    uint32_t window; // keys that a query sees up to its own, including it; 0: all
+    uint32_t ahead;  // if not causal: keys after its own that a query sees; 0: all
     uint32_t rope;   // index of its rotary settings in model_config.ropes
     bool rotates;    // true if it has a rotary embedding
     float scale;     // factor of the attention scores
     uint32_t norms;  // enum norm_place
     bool parallel;   // true if attention and the feed-forward part read the same norm
+    bool centred;    // true: LayerNorm; false: RMS norm
+    bool bare;       // true if no norm precedes attention, though norms has NORM_BEFORE
     enum qk_norm qk_norm;
-    bool paged;   // true if keys and values are kept in KV blocks, and a query sees no later key
+    bool causal;  // true if a query sees no later key
+    bool paged;   // true if keys and values are kept in KV blocks
     bool gated;   // true if the feed-forward part multiplies act(x W1) by x W2
     bool experts; // true if the feed-forward part is the model's mixture of experts
     enum activation activation;
@@ -106,6 +89,8 @@ struct model_config {
     // True if config.json has the field. If not, the head is tied if the checkpoint has no head.
     bool tied_given;
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
+    bool up_plain;                   // true if only the ffn's second product has it
+    bool norm_bias;                  // true if LayerNorms have one
     int dtype;                       // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     struct experts_config experts;
@@ -113,10 +98,17 @@ struct model_config {
     uint32_t positions;       // max_position_embeddings
     uint32_t position_offset; // RoBERTa: position of the first token
     uint32_t types;           // number of token types; 0: no such table
-    uint32_t labels;          // outputs of a classification head; 0: not given
-    uint32_t length_max;      // longest sequence that positions or rope scaling allow
-    uint32_t length_default;  // max_model_len if no option sets it
-    bool length_given;        // true if max_seq_length is given; it overrides the tokenizer's limit
+    enum distance_kind distance;
+    uint32_t buckets; // rows of the tensor of DISTANCE_BUCKETS
+    uint32_t reach;   // greater distances have the bias of this one
+    // Encoders with a score: what its dense layer reads, its bias and activation.
+    enum pooling score_pooling;
+    bool score_bias;
+    enum activation score_activation;
+    uint32_t labels;         // outputs of a classification head; 0: not given
+    uint32_t length_max;     // longest sequence that positions or rope scaling allow
+    uint32_t length_default; // max_model_len if no option sets it
+    bool length_given;       // true if max_seq_length is given; it overrides the tokenizer's limit
     struct layer_kind kinds[CONFIG_KINDS_MAX];
     uint32_t kind_count;
     uint8_t layer_kind[CONFIG_LAYERS_MAX]; // index of each layer's kind, in the order of first use
@@ -133,6 +125,9 @@ struct model_config {
     int32_t end_ids[MODEL_END_IDS_MAX];
     struct model_defaults defaults;
     char weights_folder[MODULE_FOLDER_MAX]; // folder of config.json and the weights
+    uint32_t module_count;
+    struct vector_module modules[CONFIG_MODULES_MAX];
+    uint32_t vector_width; // columns of a pooled vector
 };
 
 extern const struct model_defaults model_defaults_none; // all fields NAN
@@ -166,6 +161,11 @@ enum status model_config_parse(struct model_config *out, const json_t *json,
 // (config_rope.c). The kinds must be set.
 enum status rope_config_parse(struct model_config *config, const json_t *json,
                               struct error *err) MUST_USE;
+
+// Reads the modules after pooling (config_modules.c): Dense and LayerNorm; Dropout changes nothing.
+// Sets vector_width, for which `hidden` must have been read.
+enum status vector_modules_read(struct model_config *config, const struct modules *modules,
+                                const char *folder, struct error *err) MUST_USE;
 
 // Returns true if rope_parameters has members by kind of layer.
 bool rope_config_nested(const json_t *json);

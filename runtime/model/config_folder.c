@@ -17,13 +17,13 @@ static enum status pooling_read(struct model_config *config, const char *folder,
 {
     static const struct {
         const char *name, *flag; // name in the newer form of the file; flag in the older form
-        int kind;                // enum pooling, -1: known but not supported
+        enum pooling kind;
     } modes[] = {
         {"cls", "pooling_mode_cls_token", POOL_CLS},
         {"mean", "pooling_mode_mean_tokens", POOL_MEAN},
         {"lasttoken", "pooling_mode_lasttoken", POOL_LAST},
-        {"max", "pooling_mode_max_tokens", -1},
-        {"weightedmean", "pooling_mode_weightedmean_tokens", -1},
+        {"max", "pooling_mode_max_tokens", POOL_MAX},
+        {"weightedmean", "pooling_mode_weightedmean_tokens", POOL_WEIGHTED},
         {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", POOL_MEAN_SQRT},
     };
     json_t *json;
@@ -37,15 +37,10 @@ static enum status pooling_read(struct model_config *config, const char *folder,
         if (!on)
             continue;
         chosen++;
-        if (modes[i].kind < 0)
-            status = error_set(err, STATUS_UNSUPPORTED,
-                               "%s/config.json: %s is not supported: cls, mean and last are",
-                               folder, modes[i].name);
-        else
-            config->pooling = (enum pooling)modes[i].kind;
+        config->pooling = modes[i].kind;
     }
     config->prompt_unpooled = json_is_false(json_object_get(json, "include_prompt")) &&
-                              (config->pooling == POOL_MEAN || config->pooling == POOL_MEAN_SQRT);
+                              config->pooling != POOL_CLS && config->pooling != POOL_LAST;
     json_decref(json);
     if (status == STATUS_OK && chosen != 1)
         return error_set(err, STATUS_UNSUPPORTED,
@@ -76,7 +71,8 @@ static enum status answers_read(struct model_config *config, const char *folder,
 static enum status modules_check(const struct modules *modules, const char *folder,
                                  struct error *err)
 {
-    static const char *const known[] = {"Transformer", "Pooling", "Normalize", "LogitScore"};
+    static const char *const known[] = {"Transformer", "Pooling",   "Normalize", "LogitScore",
+                                        "Dense",       "LayerNorm", "Dropout"};
     for (uint32_t i = 0; i < modules->count; i++) {
         const char *kind = modules->at[i].kind;
         bool is_known = false;
@@ -85,7 +81,7 @@ static enum status modules_check(const struct modules *modules, const char *fold
         if (!is_known)
             return error_set(err, STATUS_UNSUPPORTED,
                              "%s/modules.json: the module %.64s is not supported; Transformer, "
-                             "Pooling, Normalize and LogitScore are",
+                             "Pooling, Dense, LayerNorm, Dropout, Normalize and LogitScore are",
                              folder, kind);
     }
     return STATUS_OK;
@@ -130,11 +126,11 @@ static enum status dimension_add(struct model_config *config, const json_t *valu
                                  const char *folder, struct error *err)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 1 ||
-        json_integer_value(value) > (json_int_t)config->hidden)
+        json_integer_value(value) > (json_int_t)config->vector_width)
         return error_set(err, STATUS_INVALID,
                          "%s: matryoshka_dimensions and truncate_dim must be whole numbers from 1 "
                          "to the vectors' %u",
-                         folder, config->hidden);
+                         folder, config->vector_width);
     if (config->dimension_count == MODEL_DIMENSIONS_MAX)
         return error_set(err, STATUS_TOO_LARGE, "%s: over %d matryoshka_dimensions", folder,
                          MODEL_DIMENSIONS_MAX);
@@ -387,6 +383,15 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     }
     if (status == STATUS_OK)
         status = kind_settle(out, &files.modules, json, sentence, folder, err);
+    out->vector_width = out->hidden;
+    if (status == STATUS_OK && out->kind == MODEL_EMBEDDER)
+        status = vector_modules_read(out, &files.modules, folder, err);
+    if (status == STATUS_OK && out->kind != MODEL_EMBEDDER && !out->kinds[0].causal &&
+        out->arch->family == ARCH_DECODER)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "config.json: %s with attention to later tokens is served for "
+                           "embeddings only (a folder with modules.json and a Pooling module)",
+                           out->arch->name);
     if (status == STATUS_OK)
         status = dimensions_read(out, json, folder, err);
     if (status == STATUS_OK)

@@ -8,10 +8,27 @@
 
 // Window of the layers that have one, and the layers without.
 struct windows {
-    uint32_t keys; // 0: no layer has a window
-    uint32_t from; // layers before this one have no window (Qwen2's max_window_layers)
-    uint32_t each; // each layer whose number, from 1 on, is a multiple has none; 0: no such rule
+    uint32_t keys;  // 0: no layer has a window
+    uint32_t from;  // layers before this one have no window (Qwen2's max_window_layers)
+    uint32_t each;  // each layer whose number, from 1 on, is a multiple has none; 0: no such rule
+    uint32_t ahead; // keys after the query's that it sees; 0: none
+    bool leading;   // the layers without a window are the first of each `each`
 };
+
+// ModernBERT: a query sees local_attention / 2 keys on each side.
+static enum status both_sides_read(struct windows *out, const json_t *json, struct error *err)
+{
+    uint32_t keys = 0;
+    struct config_number window = {"local_attention", 2, 1 << 24, NAN};
+    struct config_number each = {"global_attn_every_n_layers", 1, CONFIG_LAYERS_MAX, NAN};
+    enum status status = config_count(&keys, json, &window, err);
+    if (status == STATUS_OK)
+        status = config_count(&out->each, json, &each, err);
+    out->ahead = keys / 2;
+    out->keys = keys / 2 + 1;
+    out->leading = true;
+    return status;
+}
 
 // Mistral uses sliding_window if it is a number; Qwen only with use_sliding_window, from layer
 // max_window_layers on.
@@ -19,6 +36,8 @@ static enum status window_read(struct windows *out, const struct model_config *c
                                const json_t *json, struct error *err)
 {
     uint32_t flags = config->arch->flags;
+    if (config->arch->form & FORM_WINDOW)
+        return both_sides_read(out, json, err);
     if (!(flags & (ARCH_WINDOW | ARCH_WINDOW_BY_FLAG)))
         return STATUS_OK;
     bool used;
@@ -50,7 +69,8 @@ static enum status layer_read(bool *full, const struct windows *windows, const j
                               uint32_t layer, struct error *err)
 {
     const char *type = json_string_value(json_array_get(types, layer));
-    bool skipped = layer < windows->from || (windows->each > 0 && (layer + 1) % windows->each == 0);
+    uint32_t number = windows->leading ? layer : layer + 1;
+    bool skipped = layer < windows->from || (windows->each > 0 && number % windows->each == 0);
     *full = windows->keys == 0 || (!type && skipped);
     if (!json_is_array(types))
         return STATUS_OK;
@@ -70,13 +90,14 @@ static enum status layer_read(bool *full, const struct windows *windows, const j
 }
 
 // Returns the index of a kind, which is added if there is none like it. Kinds differ in windows,
-// rotary embeddings and experts only.
+// rotary embeddings, experts and the first norm only.
 static uint32_t kind_find(struct model_config *config, const struct layer_kind *kind)
 {
     for (uint32_t i = 0; i < config->kind_count; i++) {
         const struct layer_kind *other = &config->kinds[i];
         if (other->window == kind->window && other->rope == kind->rope &&
-            other->rotates == kind->rotates && other->experts == kind->experts)
+            other->rotates == kind->rotates && other->experts == kind->experts &&
+            other->bare == kind->bare)
             return i;
     }
     check(config->kind_count < CONFIG_KINDS_MAX, "more than %d kinds", CONFIG_KINDS_MAX);
@@ -90,7 +111,7 @@ static enum status rotates_read(bool *rotates, const struct model_config *config
                                 const json_t *json, uint32_t layer, struct error *err)
 {
     const json_t *list = json_object_get(json, "no_rope_layers");
-    *rotates = true;
+    *rotates = config->arch->family == ARCH_DECODER || (config->arch->form & FORM_ROPE);
     if (!(config->arch->flags & ARCH_NO_ROPE_LAYERS))
         return STATUS_OK;
     uint32_t each;
@@ -107,29 +128,48 @@ static enum status rotates_read(bool *rotates, const struct model_config *config
     return STATUS_OK;
 }
 
+// Sets `causal` to whether a query sees no later key.
+static enum status causal_read(bool *causal, const struct model_config *config, const json_t *json,
+                               struct error *err)
+{
+    uint32_t flags = config->arch->flags;
+    bool both = flags & ARCH_BOTH_WAYS;
+    *causal = false;
+    if (config->arch->family == ARCH_ENCODER)
+        return STATUS_OK;
+    enum status status = config_bool(causal, json, "is_causal", true, err);
+    if (status == STATUS_OK && flags & ARCH_BOTH_KEY)
+        status = config_bool(&both, json, "use_bidirectional_attention", false, err);
+    *causal = *causal && !both;
+    return status;
+}
+
 // Sets what all layers have in common.
 static enum status common_read(struct layer_kind *kind, const struct model_config *config,
                                const json_t *json, struct error *err)
 {
     uint32_t flags = config->arch->flags;
     bool decoder = config->arch->family == ARCH_DECODER;
-    kind->norms = !decoder                       ? NORM_SUM
-                  : flags & ARCH_NORM_ONLY_AFTER ? NORM_AFTER
-                  : flags & ARCH_NORM_AFTER      ? NORM_BEFORE | NORM_AFTER
-                                                 : NORM_BEFORE;
+    kind->centred = !decoder;
+    kind->norms = config->arch->form & FORM_BEFORE ? NORM_BEFORE
+                  : !decoder                       ? NORM_SUM
+                  : flags & ARCH_NORM_ONLY_AFTER   ? NORM_AFTER
+                  : flags & ARCH_NORM_AFTER        ? NORM_BEFORE | NORM_AFTER
+                                                   : NORM_BEFORE;
     kind->qk_norm = flags & ARCH_QK_NORM        ? QK_NORM_EACH
                     : flags & ARCH_QK_NORM_LAST ? QK_NORM_LAST
                     : flags & ARCH_QK_NORM_ALL  ? QK_NORM_ALL
                                                 : QK_PLAIN;
     kind->parallel = flags & ARCH_PARALLEL;
-    kind->paged = kind->gated = decoder;
+    enum status status = causal_read(&kind->causal, config, json, err);
+    kind->paged = kind->causal;
+    kind->gated = config->arch->names->gate.name;
     kind->scale = (float)(1.0 / sqrt((double)config->head_dim));
     bool by_flag = false;
     double value = 0;
     struct config_number scalar = {"query_pre_attn_scalar", 1e-3, 1e6, config->head_dim};
     struct config_number factor = {"attention_multiplier", 1e-6, 1e6, 1};
-    enum status status = STATUS_OK;
-    if (flags & ARCH_QK_NORM_BY_FLAG)
+    if (status == STATUS_OK && flags & ARCH_QK_NORM_BY_FLAG)
         status = config_bool(&by_flag, json, "use_qk_norm", false, err);
     if (by_flag)
         kind->qk_norm = QK_NORM_EACH;
@@ -153,7 +193,15 @@ enum status layers_config_parse(struct model_config *config, const json_t *json,
     struct layer_kind common = config->kinds[0];
     if (status == STATUS_OK)
         status = common_read(&common, config, json, err);
-    bool own_rope = (flags & ARCH_WINDOW_ROPE) || rope_config_nested(json);
+    if (status == STATUS_OK && !common.causal && windows.keys > 0 && !windows.leading) {
+        if (!(flags & ARCH_BOTH_KEY))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "config.json: a window with is_causal false is not served with %s",
+                             config->arch->name);
+        windows.ahead = windows.keys / 2; // half on each side
+        windows.keys = windows.keys / 2 + 1;
+    }
+    bool own_rope = (flags & ARCH_WINDOW_ROPE) || windows.leading || rope_config_nested(json);
     const json_t *types = json_object_get(json, "layer_types");
     for (uint32_t i = 0; i < config->layers && status == STATUS_OK; i++) {
         struct layer_kind kind = common;
@@ -164,6 +212,8 @@ enum status layers_config_parse(struct model_config *config, const json_t *json,
         if (status == STATUS_OK)
             status = experts_config_layer(&kind.experts, config, json, i, err);
         kind.window = full ? 0 : windows.keys;
+        kind.ahead = full ? 0 : windows.ahead;
+        kind.bare = i == 0 && (config->arch->form & FORM_BEFORE);
         if (full &&
             ((windows.keys > 0 && (flags & ARCH_WINDOW_ROPE_ONLY)) || (flags & ARCH_ROPE_WINDOW)))
             kind.rotates = false;

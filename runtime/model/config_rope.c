@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-static enum status kind_read(struct rope_config *rope, const json_t *scaling, struct error *err)
+static enum status kind_read(struct rope_config *rope, const json_t *scaling, bool encoder,
+                             struct error *err)
 {
     static const struct {
         const char *name;
@@ -15,7 +16,7 @@ static enum status kind_read(struct rope_config *rope, const json_t *scaling, st
     } known[] = {
         {"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
         {"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},     {"longrope", ROPE_LONG},
-        {"su", ROPE_LONG},
+        {"su", ROPE_LONG},         {"ntk", ROPE_NTK},
     };
     const json_t *value = json_object_get(scaling, "rope_type");
     if (!value)
@@ -25,7 +26,7 @@ static enum status kind_read(struct rope_config *rope, const json_t *scaling, st
         return STATUS_OK;
     const char *name = json_string_value(value);
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(name, known[i].name) == 0) {
+        if (strcmp(name, known[i].name) == 0 && (encoder || known[i].kind != ROPE_NTK)) {
             rope->kind = known[i].kind;
             return STATUS_OK;
         }
@@ -117,14 +118,15 @@ static void lengths_set(struct model_config *config)
 {
     const struct rope_config *rope = &config->ropes[0];
     double length = config->positions;
-    if (rope->kind == ROPE_LINEAR || rope->kind == ROPE_DYNAMIC)
+    if (rope->kind == ROPE_LINEAR || rope->kind == ROPE_DYNAMIC || rope->kind == ROPE_NTK)
         length = fmax(length, config->positions * rope->factor);
     if (rope->kind == ROPE_YARN)
         length = fmax(length, rope->original * rope->factor);
     config->length_max = (uint32_t)fmin(length, 1 << 24);
     // Dynamic scaling changes the base according to the length that is served. The default is the
     // trained length, at which it has no effect.
-    config->length_default = rope->kind == ROPE_DYNAMIC ? config->positions : config->length_max;
+    bool trained = rope->kind == ROPE_DYNAMIC || rope->kind == ROPE_NTK;
+    config->length_default = trained ? config->positions : config->length_max;
 }
 
 // Members of a nested rope_parameters, by index of the rotary settings.
@@ -168,7 +170,7 @@ static enum status rope_read(struct rope_config *rope, const struct model_config
     const json_t *scaling = NULL;
     enum status status = scaling_find(&scaling, config, json, windowed, err);
     if (status == STATUS_OK)
-        status = kind_read(rope, scaling, err);
+        status = kind_read(rope, scaling, config->arch->family == ARCH_ENCODER, err);
     if (status == STATUS_OK)
         status = factors_check(rope, scaling, err);
     struct config_number theta = {"rope_theta", 1.0001, 1e12, 10000};

@@ -121,7 +121,7 @@ enum status layer_qkv_post(struct forward *f, const struct forward_op *op)
         .cos_sin = model_rope(model, kind->rope),
         .q_factor = model_query_factors(model, kind->rope),
         .position = model_state(model, model->layout.position),
-        .kv_write_offset = model_state(model, model->layout.kv_write_offset),
+        .kv_write_offset = kind->paged ? model_state(model, model->layout.kv_write_offset) : NULL,
         .kv_base = model->kv.base,
         .layer_offset = strides->layer,
         .value_offset = strides->value,
@@ -212,18 +212,8 @@ static const struct forward_op decoder_score[] = {
     {.run = NULL},
 };
 
-// Every token is normalised, because mean pooling reads all of them.
-static const struct forward_op decoder_pool[] = {
-    {layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
-     .add = BUFFER_DELTA},
-    {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},
-    {.run = NULL},
-};
-
 const struct forward_ends decoder_ends = {
     .first = decoder_first,
-    .last = {[MODEL_GENERATOR] = decoder_generate,
-             [MODEL_EMBEDDER] = decoder_pool,
-             [MODEL_RERANKER] = decoder_score},
+    .last = {[MODEL_GENERATOR] = decoder_generate, [MODEL_RERANKER] = decoder_score},
     .last_in_place = decoder_generate_in_place,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c and lists.c. Rows are packed
+// The ops of encoders; see forward.c and lists.c. Rows are packed
 // without padding; keys and values are read from the activations of the same step. Engine thread.
 #include "runtime/model/forward.h"
 
@@ -39,24 +39,28 @@ enum status layer_attend_rows(struct forward *f, const struct forward_op *op)
         .shape = model->shapes[f->kind],
         .row_count = f->host->row_count,
         .token_count = f->rows,
+        .bias = weight_at(model->weights, MODEL_DISTANCE),
+        .reach = model->config.reach,
     };
     return op_attn(model, &args);
 }
 
-// out = layer_norm(out + in)
+// out = layer_norm(in + add)
 enum status layer_norm_sum(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct layer_norm_args args = {
         .act = model->act,
-        .residual = model_act(model, op->out),
-        .add = model_act(model, op->in),
+        .residual = model_act(model, op->in),
+        .add = op->add == BUFFER_NONE ? NULL : model_act(model, op->add),
         .weight = weight_at(f->weights, op->weight),
         .bias = weight_at(f->weights, op->bias),
         .out = model_act(model, op->out),
         .rows = f->rows,
-        .width = model->sizes.hidden,
-        .epsilon = (float)model->config.epsilon,
+        .width = weight_at(f->weights, op->weight)->shape.n,
+        .epsilon = op->weight >= MODEL_MODULE && f->weights == model->weights
+                       ? 1e-5f // torch's default, which LayerNorm modules have
+                       : (float)model->config.epsilon,
     };
     return op_layer_norm(model, &args);
 }
@@ -70,11 +74,11 @@ enum status layer_activate(struct forward *f, const struct forward_op *op)
     return op_activate(model, &args);
 }
 
-static enum status encoder_head_tanh(struct forward *f, const struct forward_op *op)
+enum status forward_score_activate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    struct activate_args args = {model->act, ACTIVATE_TANH, model_act(model, op->in), f->rows,
-                                 model->sizes.hidden};
+    struct activate_args args = {model->act, model->config.score_activation,
+                                 model_act(model, op->in), f->rows, model->sizes.hidden};
     return op_activate(model, &args);
 }
 
@@ -83,23 +87,4 @@ static const struct forward_op encoder_first[] = {
     {.run = NULL},
 };
 
-// Classification heads read the first token of each row.
-static const struct forward_op encoder_score[] = {
-    {forward_gather_first, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
-    {forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, .weight = MODEL_SCORE_DENSE,
-     .bias = MODEL_SCORE_DENSE_BIAS},
-    {encoder_head_tanh, .in = BUFFER_LAST_DELTA},
-    {forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, .weight = MODEL_SCORE,
-     .bias = MODEL_SCORE_BIAS},
-    {.run = NULL},
-};
-
-static const struct forward_op encoder_pool[] = {
-    {forward_pool, .in = BUFFER_RESIDUAL, .out = BUFFER_VALUES},
-    {.run = NULL},
-};
-
-const struct forward_ends encoder_ends = {
-    .first = encoder_first,
-    .last = {[MODEL_EMBEDDER] = encoder_pool, [MODEL_RERANKER] = encoder_score},
-};
+const struct forward_ends encoder_ends = {.first = encoder_first};

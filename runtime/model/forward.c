@@ -146,22 +146,54 @@ enum status forward_gather_first(struct forward *f, const struct forward_op *op)
     return rows_gather(f, op, true);
 }
 
-enum status forward_pool(struct forward *f, const struct forward_op *op)
+// Pools rows, or converts vectors (POOL_GIVEN).
+static enum status rows_pool(struct forward *f, const struct forward_op *op, enum pooling kind,
+                             bool out_act, uint32_t width)
 {
     struct model *model = f->model;
     struct step *record = model_record(model);
     struct pool_args args = {
         .act = model->act,
-        .kind = model->config.pooling,
+        .kind = kind,
         .in = model_act(model, op->in),
         .rows = step_section(record, model->step.rows),
         .sampled = step_section(record, model->step.sampled),
         .out = model_act(model, op->out),
         .count = f->host->sampled_count,
-        .width = model->sizes.hidden,
-        .normalize = model->config.normalize,
+        .width = width,
+        .normalize = !out_act && model->config.normalize,
+        .out_act = out_act,
     };
+    f->rows = args.count;
     return op_pool(model, &args);
+}
+
+enum status forward_pool(struct forward *f, const struct forward_op *op)
+{
+    return rows_pool(f, op, f->model->config.pooling, false, f->model->sizes.hidden);
+}
+
+enum status forward_pool_act(struct forward *f, const struct forward_op *op)
+{
+    return rows_pool(f, op, f->model->config.pooling, true, f->model->sizes.hidden);
+}
+
+enum status forward_pool_score(struct forward *f, const struct forward_op *op)
+{
+    return rows_pool(f, op, f->model->config.score_pooling, true, f->model->sizes.hidden);
+}
+
+enum status forward_vectors(struct forward *f, const struct forward_op *op)
+{
+    return rows_pool(f, op, POOL_GIVEN, false, f->model->config.vector_width);
+}
+
+enum status forward_vector_tanh(struct forward *f, const struct forward_op *op)
+{
+    struct model *model = f->model;
+    struct activate_args args = {model->act, ACTIVATE_TANH, model_act(model, op->in), f->rows,
+                                 weight_at(f->weights, op->weight)->shape.n};
+    return op_activate(model, &args);
 }
 
 static enum status list_run(struct forward *f, const struct forward_op *op)

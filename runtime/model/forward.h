@@ -44,10 +44,15 @@ FORWARD_OP(forward_head); // a product with output in f32
 // Products whose weight is split over the ranks: by columns (results summed); by rows (gathered).
 FORWARD_OP(forward_sum);
 FORWARD_OP(forward_logits);
-FORWARD_OP(forward_part);         // a product split by columns, whose results are not summed yet
-FORWARD_OP(forward_gather);       // the last token of each wanted row
-FORWARD_OP(forward_gather_first); // the first token of each wanted row
-FORWARD_OP(forward_pool);         // wanted rows to vectors
+FORWARD_OP(forward_part);           // a product split by columns, whose results are not summed yet
+FORWARD_OP(forward_gather);         // the last token of each wanted row
+FORWARD_OP(forward_gather_first);   // the first token of each wanted row
+FORWARD_OP(forward_pool);           // wanted rows to vectors
+FORWARD_OP(forward_pool_score);     // mean of each wanted row, in the activation type
+FORWARD_OP(forward_pool_act);       // wanted rows to vectors in the activation type
+FORWARD_OP(forward_vector_tanh);    // tanh of a module's output, in place
+FORWARD_OP(forward_vectors);        // vectors of the activation type to f32, normalised
+FORWARD_OP(forward_score_activate); // activation of a score's dense layer, in place
 // out = sum of BUFFER_PARTIAL of all ranks, [T][hidden].
 enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MUST_USE;
 
@@ -58,7 +63,7 @@ FORWARD_OP(layer_norm_heads);   // RMS norms of q and of k, over all heads
 FORWARD_OP(layer_qkv_post);     // norms and rotary embedding of q and k; writes KV blocks
 FORWARD_OP(layer_attend_paged); // attention over KV blocks
 FORWARD_OP(layer_attend_rows);  // attention within the step's rows
-FORWARD_OP(layer_norm_sum);     // out = LayerNorm(out + in)
+FORWARD_OP(layer_norm_sum);     // out = LayerNorm(in + add)
 FORWARD_OP(layer_gate);         // activation of the gate times the other half
 FORWARD_OP(layer_activate);     // activation in place
 FORWARD_OP(layer_route);        // experts of each token, and the rows of each expert

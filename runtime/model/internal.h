@@ -55,6 +55,7 @@ struct model_parts {
     const struct device_api *api;
     struct device *device;
     struct tensors *tensors; // NULL: random weights, or the files were closed
+    struct tensors *module_tensors[CONFIG_MODULES_MAX]; // of the modules after pooling, likewise
     struct weight_list weights;
     struct stream_limits stream;
     uint32_t graph_rows[MODEL_GRAPHS_MAX]; // [stream.graphs] decode rows of each graph, ascending
@@ -70,6 +71,9 @@ struct model_parts {
     struct model *model;                        // this rank's model once it is open
     struct model_plan *others[RANKS_MAX];       // plan of rank 0: plans of ranks 1 .. ranks - 1
 };
+
+// Closes the files of a plan's weights (plan.c); a second call does nothing.
+void model_files_close(struct model_parts *parts);
 
 // Computes the layout from facts, sizes and the size of the step record (layout.c).
 void model_layout_init(struct model_layout *out, const struct model_facts *facts,

@@ -73,8 +73,11 @@ static void activations_layout(struct model_layout *out, const struct model_fact
     buffer[BUFFER_RESIDUAL] = layout_reserve(&at, tokens * s->hidden, act);
     buffer[BUFFER_DELTA] = layout_reserve(&at, tokens * s->hidden, act);
     buffer[BUFFER_NORMED] = layout_reserve(&at, normed ? tokens * s->hidden : 0, act);
-    buffer[BUFFER_LAST] = layout_reserve(&at, rows * s->hidden, act);
-    buffer[BUFFER_LAST_DELTA] = layout_reserve(&at, rows * s->hidden, act);
+    uint64_t last = s->hidden;
+    for (uint32_t i = 0; i < parts->config.module_count; i++)
+        last = larger(last, (uint64_t)parts->config.modules[i].out);
+    buffer[BUFFER_LAST] = layout_reserve(&at, rows * last, act);
+    buffer[BUFFER_LAST_DELTA] = layout_reserve(&at, rows * last, act);
     buffer[BUFFER_VALUES] = layout_reserve(&at, rows * facts->output_width, sizeof(float));
     uint64_t part = 0; // several ranks: input of the sums and of the gathered logits
     if (s->ranks > 1)

@@ -10,13 +10,13 @@
 #include <string.h>
 
 struct layer_list {
-    struct forward_op *ops; // [LAYER_OPS_MAX], zeroed
-    uint32_t count;
+    struct forward_op *ops; // [most], zeroed
+    uint32_t count, most;
 };
 
 static void list_add(struct layer_list *list, struct forward_op op)
 {
-    check(list->count < LAYER_OPS_MAX - 1, "more than %d ops in a layer", LAYER_OPS_MAX);
+    check(list->count < list->most - 1, "more than %u ops in a list", list->most);
     list->ops[list->count++] = op;
 }
 
@@ -25,8 +25,8 @@ static void list_add_sum_norm(struct layer_list *list, const struct layer_kind *
                               uint32_t weight)
 {
     if (kind->norms & NORM_SUM)
-        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_DELTA, BUFFER_RESIDUAL, weight,
-                                           weight + 1, BUFFER_NONE, BUFFER_NONE});
+        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_RESIDUAL, BUFFER_RESIDUAL, weight,
+                                           weight + 1, BUFFER_DELTA, BUFFER_NONE});
 }
 
 // Adds the norm of an output, if the layer has it.
@@ -43,13 +43,18 @@ static void list_add_output_norm(struct layer_list *list, const struct layer_kin
 static enum model_buffer list_add_input(struct layer_list *list, const struct layer_kind *kind,
                                         uint32_t weight)
 {
-    if (kind->norms == NORM_AFTER) // the last output is waiting to be added
+    bool bare = kind->norms == NORM_AFTER || (kind->bare && weight == LAYER_NORM_ATTN);
+    if (bare || (kind->norms & NORM_BEFORE && kind->centred)) // the last output waits to be added
         list_add(list,
                  (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
-    if (!(kind->norms & NORM_BEFORE))
+    if (bare || !(kind->norms & NORM_BEFORE))
         return BUFFER_RESIDUAL;
-    list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight, 0,
-                                       BUFFER_DELTA, BUFFER_NONE});
+    if (kind->centred)
+        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_RESIDUAL, BUFFER_NORMED, weight,
+                                           weight + 1, BUFFER_NONE, BUFFER_NONE});
+    else
+        list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight,
+                                           0, BUFFER_DELTA, BUFFER_NONE});
     return BUFFER_NORMED;
 }
 
@@ -60,7 +65,7 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
                                        BUFFER_NONE, BUFFER_NONE});
     if (kind->qk_norm == QK_NORM_ALL)
         list_add(list, (struct forward_op){.run = layer_norm_heads, .in = BUFFER_QKV});
-    if (kind->paged)
+    if (kind->paged || kind->rotates || kind->qk_norm == QK_NORM_EACH)
         list_add(list, (struct forward_op){.run = layer_qkv_post, .in = BUFFER_QKV});
     list_add(list, (struct forward_op){.run = kind->paged ? layer_attend_paged : layer_attend_rows,
                                        .in = BUFFER_QKV,
@@ -163,6 +168,75 @@ static void list_add_layer(struct layer_list *list, const struct model_config *c
         list_add_ffn(list, kind, in);
 }
 
+// Adds the norm after the layers, if the model has it; returns the buffer with the hidden states.
+static enum model_buffer list_add_final_norm(struct layer_list *list, const struct layer_kind *kind)
+{
+    if (kind->norms & NORM_SUM)
+        return BUFFER_RESIDUAL;
+    if (kind->centred) {
+        list_add(list,
+                 (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
+        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_RESIDUAL, BUFFER_NORMED,
+                                           MODEL_FINAL_NORM, MODEL_FINAL_NORM_BIAS, BUFFER_NONE,
+                                           BUFFER_NONE});
+    } else {
+        list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED,
+                                           MODEL_FINAL_NORM, 0, BUFFER_DELTA, BUFFER_NONE});
+    }
+    return BUFFER_NORMED;
+}
+
+// Every token is normalised, because pooling may read all of them.
+static void list_make_pool(struct layer_list *list, const struct model_config *config)
+{
+    enum model_buffer in = list_add_final_norm(list, &config->kinds[0]);
+    if (config->module_count == 0) {
+        list_add(list, (struct forward_op){.run = forward_pool, .in = in, .out = BUFFER_VALUES});
+        return;
+    }
+    enum model_buffer vectors = BUFFER_LAST, other = BUFFER_LAST_DELTA;
+    list_add(list, (struct forward_op){.run = forward_pool_act, .in = in, .out = vectors});
+    for (uint32_t i = 0; i < config->module_count; i++) {
+        const struct vector_module *module = &config->modules[i];
+        uint32_t weight = MODEL_MODULE + 2 * i;
+        if (module->norm) {
+            list_add(list, (struct forward_op){layer_norm_sum, vectors, vectors, weight, weight + 1,
+                                               BUFFER_NONE, BUFFER_NONE});
+            continue;
+        }
+        list_add(list, (struct forward_op){forward_gemm, vectors, other, weight, weight + 1,
+                                           BUFFER_NONE, BUFFER_NONE});
+        if (module->tanh)
+            list_add(list, (struct forward_op){
+                               .run = forward_vector_tanh, .in = other, .weight = weight});
+        enum model_buffer swapped = vectors;
+        vectors = other;
+        other = swapped;
+    }
+    list_add(list,
+             (struct forward_op){.run = forward_vectors, .in = vectors, .out = BUFFER_VALUES});
+}
+
+// The score of an encoder: of the first token of each row, or of the mean of its tokens.
+static void list_make_score(struct layer_list *list, const struct model_config *config)
+{
+    enum model_buffer in = list_add_final_norm(list, &config->kinds[0]);
+    bool first = config->score_pooling == POOL_CLS;
+    list_add(list, (struct forward_op){.run = first ? forward_gather_first : forward_pool_score,
+                                       .in = in,
+                                       .out = BUFFER_LAST});
+    list_add(list,
+             (struct forward_op){forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, MODEL_SCORE_DENSE,
+                                 MODEL_SCORE_DENSE_BIAS, BUFFER_NONE, BUFFER_NONE});
+    list_add(list, (struct forward_op){.run = forward_score_activate, .in = BUFFER_LAST_DELTA});
+    if (config->arch->head == HEAD_DENSE_NORM)
+        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_LAST_DELTA, BUFFER_LAST_DELTA,
+                                           MODEL_SCORE_NORM, MODEL_SCORE_NORM_BIAS, BUFFER_NONE,
+                                           BUFFER_NONE});
+    list_add(list, (struct forward_op){forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, MODEL_SCORE,
+                                       MODEL_SCORE_BIAS, BUFFER_NONE, BUFFER_NONE});
+}
+
 void forward_lists_make(struct forward_lists *out, const struct model_config *config)
 {
     const struct forward_ends *ends =
@@ -171,8 +245,15 @@ void forward_lists_make(struct forward_lists *out, const struct model_config *co
     out->first = ends->first;
     out->last = ends->last[config->kind];
     out->last_in_place = ends->last_in_place;
+    struct layer_list made = {out->ends, 0, ENDS_OPS_MAX};
+    if (config->kind == MODEL_EMBEDDER)
+        list_make_pool(&made, config);
+    else if (config->arch->family == ARCH_ENCODER)
+        list_make_score(&made, config);
+    if (made.count > 0)
+        out->last = out->ends;
     for (uint32_t i = 0; i < config->kind_count; i++) {
-        struct layer_list list = {out->layer[i], 0};
+        struct layer_list list = {out->layer[i], 0, LAYER_OPS_MAX};
         list_add_layer(&list, config, &config->kinds[i]);
     }
 }

@@ -47,13 +47,17 @@ struct forward_op {
     enum model_buffer also; // experts: further buffer that is read
 };
 
-enum { LAYER_OPS_MAX = 24 }; // most ops of a layer, the end of the list included
+enum {
+    LAYER_OPS_MAX = 24, // most ops of a layer, the end of the list included
+    ENDS_OPS_MAX = 16,  // most ops after the layers, likewise
+};
 
 // The lists of one model.
 struct forward_lists {
     const struct forward_op *first;                           // before the layers
     struct forward_op layer[CONFIG_KINDS_MAX][LAYER_OPS_MAX]; // by kind of layer
-    const struct forward_op *last;                            // after the layers
+    struct forward_op ends[ENDS_OPS_MAX];   // those of `last` that depend on the model
+    const struct forward_op *last;          // after the layers
     const struct forward_op *last_in_place; // generators: replaces `last` if rows need no gather
 };
 

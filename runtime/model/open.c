@@ -236,6 +236,8 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     struct tensors *tensors = plan->parts->tensors;
     if (status == STATUS_OK && tensors)
         status = tensors_check(tensors, err);
+    for (uint32_t i = 0; i < m->config.module_count && status == STATUS_OK && tensors; i++)
+        status = tensors_check(plan->parts->module_tensors[i], err);
     for (uint32_t i = 0; i < m->config.rope_count && status == STATUS_OK; i++)
         status = rope_upload(m, i, err);
     if (status == STATUS_OK)
@@ -246,8 +248,7 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     m->facts.checkpoint_hash[0] = hash.low;
     m->facts.checkpoint_hash[1] = hash.high;
     // The weights are packed, so their files are no longer needed.
-    tensors_close(tensors);
-    plan->parts->tensors = NULL;
+    model_files_close(plan->parts);
     return STATUS_OK;
 }
 

@@ -100,10 +100,10 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
     // The default is the checkpoint's precision: with 16-bit weights, keys and values have 16 bits
     // even if the device computes in float32. A device that computes in 16 bits supports only that
     // type.
-    bool wide = c->arch->family == ARCH_DECODER && parts->act == DTYPE_F32;
+    bool wide = c->kinds[0].paged && parts->act == DTYPE_F32;
     enum dtype own = wide ? parts->weights.side : parts->act;
     facts->kv_dtype = parts->options.kv_dtype < 0 ? own : (enum dtype)parts->options.kv_dtype;
-    if (c->arch->family == ARCH_ENCODER)
+    if (!c->kinds[0].paged)
         return STATUS_OK;
     if (parts->act != DTYPE_F32 && facts->kv_dtype != parts->act)
         return error_set(err, STATUS_UNSUPPORTED,
@@ -149,7 +149,7 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
 {
     const struct model_options *o = &parts->options;
     struct step_limits *limits = &facts->limits;
-    bool encoder = parts->config.arch->family == ARCH_ENCODER;
+    bool encoder = !facts->paged;
     bool sampled = facts->kind == MODEL_GENERATOR;
     uint32_t sequences = o->max_num_seqs > 0 ? o->max_num_seqs : SEQUENCES_DEFAULT;
     uint32_t tokens = o->max_num_batched_tokens;
@@ -206,7 +206,7 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->hidden = c->hidden;
     facts->layers = c->layers;
     facts->ranks = parts->sizes.ranks;
-    facts->output_width = c->kind == MODEL_EMBEDDER ? c->hidden : 1;
+    facts->output_width = c->kind == MODEL_EMBEDDER ? c->vector_width : 1;
     facts->paged = c->kinds[0].paged;
     facts->whole_input = !facts->paged || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
     facts->pooling = c->pooling;
@@ -279,8 +279,9 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
             .dim = sizes->head_dim,
             .window = kind->window < facts->max_model_len ? kind->window : 0,
             .scale = kind->scale,
-            .causal = kind->paged,
+            .causal = kind->causal,
             .paged = kind->paged,
+            .ahead = kind->ahead < facts->max_model_len ? kind->ahead : 0,
         };
     }
     // Attention is planned once per step, for the widest window.
@@ -350,12 +351,16 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     enum status status = STATUS_OK;
     if (!o->load_dummy)
         status = tensors_open(&parts->tensors, parts->config.weights_folder, err);
+    for (uint32_t i = 0; !o->load_dummy && i < parts->config.module_count && status == STATUS_OK;
+         i++)
+        status = tensors_open(&parts->module_tensors[i], parts->config.modules[i].folder, err);
     if (status != STATUS_OK)
         return status;
     struct weight_list_args args = {
         .config = &parts->config,
         .sizes = &parts->sizes,
         .tensors = parts->tensors,
+        .module_tensors = parts->module_tensors,
         .api = parts->api,
         .device = parts->device,
         .dtype = o->dtype,
@@ -481,6 +486,16 @@ uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank)
     return bytes;
 }
 
+void model_files_close(struct model_parts *parts)
+{
+    tensors_close(parts->tensors);
+    parts->tensors = NULL;
+    for (uint32_t i = 0; i < CONFIG_MODULES_MAX; i++) {
+        tensors_close(parts->module_tensors[i]);
+        parts->module_tensors[i] = NULL;
+    }
+}
+
 void model_plan_close(struct model_plan *plan)
 {
     if (!plan)
@@ -488,7 +503,7 @@ void model_plan_close(struct model_plan *plan)
     for (uint32_t r = 1; r < RANKS_MAX; r++)
         model_plan_close(plan->parts->others[r]);
     weight_list_close(&plan->parts->weights);
-    tensors_close(plan->parts->tensors);
+    model_files_close(plan->parts);
     heap_free(plan->parts);
     heap_free(plan);
 }

@@ -82,6 +82,8 @@ double rope_frequencies(double *out, const struct rope_config *rope, uint32_t po
                      rope->dim / (rope->dim - 2.0));
     if (rope->kind == ROPE_ALPHA)
         theta *= pow(rope->alpha, rope->dim / (rope->dim - 2.0));
+    if (rope->kind == ROPE_NTK)
+        theta *= rope->factor;
     rope_plain(out, rope->dim, theta);
     switch (rope->kind) {
     case ROPE_DEFAULT:
@@ -94,6 +96,10 @@ double rope_frequencies(double *out, const struct rope_config *rope, uint32_t po
         break;
     case ROPE_LLAMA3:
         rope_llama3(out, rope);
+        break;
+    case ROPE_NTK:
+        for (uint32_t i = 0; i < rope->dim / 2; i++)
+            out[i] /= pow(rope->factor, 2.0 / rope->dim);
         break;
     case ROPE_YARN:
         scale = rope_yarn(out, rope);

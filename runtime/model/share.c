@@ -36,6 +36,11 @@ static enum status share_check(const struct model_config *c, uint32_t ranks, str
                          "--tensor-parallel-size %u: a %s is an encoder and is not split; add "
                          ",tensor-parallel-size=1 after its folder",
                          ranks, c->name);
+    if (ranks > 1 && !c->kinds[0].causal)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--tensor-parallel-size %u: a %s whose tokens see later tokens is not "
+                         "split; add ,tensor-parallel-size=1 after its folder",
+                         ranks, c->name);
     if (ranks > 1 && c->kinds[0].qk_norm == QK_NORM_ALL)
         return error_set(err, STATUS_UNSUPPORTED,
                          "--tensor-parallel-size %u: a %s normalises all heads together and is not "

@@ -56,8 +56,10 @@ static bool folder_spare(const char *name, const struct model_config *config)
                                           ".input_scale",
                                           ".input_global_scale"};
     // Heads of other tasks, which read the hidden states and change nothing in them.
-    static const char *const heads[] = {"score.",  "classifier.", "qa_outputs.", "cls.",
-                                        "pooler.", "v_head.",     "value_head.", "mtp."};
+    static const char *const heads[] = {
+        "score.",          "classifier.",  "qa_outputs.",   "cls.",   "pooler.",
+        "v_head.",         "value_head.",  "mtp.",          "vocab_", "head.",
+        "pre_classifier.", "decoder.bias", "decoder.weight"};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         if (ends_with(name, buffers[i]))
             return true;
@@ -110,7 +112,8 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
     bool *used = heap_alloc_zeroed(count, sizeof *used);
     for (uint32_t i = 0; i < list->count; i++)
         for (uint32_t k = 0; k < list->entries[i].part_count; k++)
-            used[list->entries[i].parts[k].tensor - first] = true;
+            if (list->entries[i].index < MODEL_MODULE || list->entries[i].index >= MODEL_MODULE_END)
+                used[list->entries[i].parts[k].tensor - first] = true;
     for (uint32_t i = 0; i < list->count; i++)
         for (uint32_t k = 0; k < list->entries[i].other_count; k++)
             used[list->entries[i].others[k] - first] = true;

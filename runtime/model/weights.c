@@ -19,7 +19,7 @@ enum { WEIGHT_ALIGNMENT = 256 };
 
 // Returns the rank's part of a dimension if a tensor with this axis is split along it, else all of
 // it.
-static struct model_span axis_cut(struct model_span span, enum shard_axis axis,
+struct model_span weight_axis_cut(struct model_span span, enum shard_axis axis,
                                   enum shard_axis along)
 {
     return axis == along ? span : span_whole(span.whole);
@@ -36,7 +36,7 @@ static void shape_text(char *out, size_t bytes, const struct tensor *tensor)
 }
 
 // Finds a tensor. Older checkpoints call the weight and bias of a LayerNorm gamma and beta.
-static const struct tensor *find_any(const struct tensors *tensors, const char *name)
+const struct tensor *weight_find(const struct tensors *tensors, const char *name)
 {
     const struct tensor *found = tensors_find(tensors, name);
     size_t bytes = strlen(name);
@@ -97,7 +97,7 @@ void weight_part_find(struct lister *p, struct weight_part *part, const char *na
                       uint32_t rows, uint32_t cols)
 {
     const struct tensors *tensors = p->args->tensors;
-    const struct tensor *tensor = find_any(tensors, name);
+    const struct tensor *tensor = weight_find(tensors, name);
     char in_file[TENSOR_NAME_MAX];
     const char *name_shown = tensors_name_in_file(tensors, name, in_file);
     const struct tensors_words *words = tensors_words(tensors);
@@ -140,7 +140,7 @@ struct weight_entry *weight_entry_add(struct lister *p, uint32_t index,
 }
 
 // Appends an entry for the rank's part.
-static struct weight_entry *entry_add(struct lister *p, const struct weight_spec *spec)
+struct weight_entry *weight_entry_begin(struct lister *p, const struct weight_spec *spec)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < spec->part_count; i++)
@@ -151,7 +151,7 @@ static struct weight_entry *entry_add(struct lister *p, const struct weight_spec
 }
 
 // Sets the size of an entry and its offset in device memory.
-static void entry_size(struct lister *p, struct weight_entry *entry)
+void weight_entry_size(struct lister *p, struct weight_entry *entry)
 {
     entry->bytes = p->args->api->weight_bytes(p->args->device, &entry->shape);
     entry->offset = p->list->bytes;
@@ -189,14 +189,14 @@ void weight_entry_finish(struct lister *p, struct weight_entry *entry, bool plai
 {
     if (p->status == STATUS_OK && !plain)
         weight_codes_choose(p, entry);
-    entry_size(p, entry);
+    weight_entry_size(p, entry);
 }
 
 void weight_add_as(struct lister *p, const struct weight_spec *spec, bool plain)
 {
     if (p->status != STATUS_OK)
         return;
-    struct weight_entry *entry = entry_add(p, spec);
+    struct weight_entry *entry = weight_entry_begin(p, spec);
     const struct model_span *cols = &spec->cols;
     uint32_t row = 0, seed = 0;
     for (uint32_t i = 0; i < spec->part_count && p->status == STATUS_OK; i++) {
@@ -222,7 +222,7 @@ void weight_add_as(struct lister *p, const struct weight_spec *spec, bool plain)
     weight_entry_finish(p, entry, plain);
 }
 
-static void weight_add(struct lister *p, const struct weight_spec *spec)
+void weight_add(struct lister *p, const struct weight_spec *spec)
 {
     weight_add_as(p, spec, false);
 }
@@ -268,8 +268,8 @@ void weight_name_make(char *out, const struct lister *p, const char *format, uin
 }
 
 // out = prefix + name with the layer's number + tail.
-static void name_make(char *out, const struct lister *p, const char *format, uint32_t layer,
-                      const char *tail)
+void weight_name(char *out, const struct lister *p, const char *format, uint32_t layer,
+                 const char *tail)
 {
     weight_name_make(out, p, format, layer, 0, tail);
 }
@@ -281,14 +281,14 @@ void weight_add_stacked(struct lister *p, uint32_t layer, const struct stacked *
                                   WEIGHT_PRODUCT,
                                   p->list->dtype,
                                   FILL_RANDOM,
-                                  axis_cut(s->cols, s->parts[0].tensor->axis, SHARD_COLUMNS),
+                                  weight_axis_cut(s->cols, s->parts[0].tensor->axis, SHARD_COLUMNS),
                                   s->count,
                                   {{NULL, {0}}}};
     for (uint32_t i = 0; i < s->count; i++) {
         const struct arch_tensor *tensor = s->parts[i].tensor;
-        name_make(names[i], p, tensor->name, layer, ".weight");
+        weight_name(names[i], p, tensor->name, layer, ".weight");
         product.parts[i].name = names[i];
-        product.parts[i].rows = axis_cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
+        product.parts[i].rows = weight_axis_cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
     }
     weight_add(p, &product);
     if (!s->bias)
@@ -304,20 +304,25 @@ void weight_add_stacked(struct lister *p, uint32_t layer, const struct stacked *
     bias.fill = FILL_ZEROS;
     bias.cols = span_whole(1);
     for (uint32_t i = 0; i < s->count; i++)
-        name_make(names[i], p, s->parts[i].tensor->name, layer, ".bias");
+        weight_name(names[i], p, s->parts[i].tensor->name, layer, ".bias");
     weight_add(p, &bias);
+}
+
+void weight_add_hidden_norm(struct lister *p, uint32_t index, const char *format, uint32_t layer)
+{
+    char name[NAME_MAX_BYTES];
+    weight_name(name, p, format, layer, ".weight");
+    weight_add_norm(p, index, name, p->config->hidden);
+    if (!p->config->kinds[0].centred || !p->config->norm_bias)
+        return;
+    weight_name(name, p, format, layer, ".bias");
+    weight_add_vector(p, index + 1, name, p->config->hidden, FILL_ZEROS);
 }
 
 static void weight_add_layer_norm(struct lister *p, uint32_t layer, enum layer_weight kind,
                                   const char *format)
 {
-    char name[NAME_MAX_BYTES];
-    name_make(name, p, format, layer, ".weight");
-    weight_add_norm(p, layer_weight_index(layer, kind), name, p->config->hidden);
-    if (p->config->arch->family != ARCH_ENCODER)
-        return;
-    name_make(name, p, format, layer, ".bias");
-    weight_add_vector(p, layer_weight_index(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
+    weight_add_hidden_norm(p, layer_weight_index(layer, kind), format, layer);
 }
 
 // Adds the norms that a layer of this kind has.
@@ -327,7 +332,8 @@ static void weight_add_norms(struct lister *p, uint32_t layer)
     const struct arch_names *names = c->arch->names;
     const struct layer_kind *kind = &c->kinds[c->layer_kind[layer]];
     if (kind->norms & (NORM_BEFORE | NORM_SUM)) {
-        weight_add_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
+        if (!kind->bare)
+            weight_add_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
         if (!kind->parallel)
             weight_add_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
     }
@@ -339,12 +345,23 @@ static void weight_add_norms(struct lister *p, uint32_t layer)
         return;
     bool together = kind->qk_norm == QK_NORM_ALL;
     char name[NAME_MAX_BYTES];
-    name_make(name, p, names->q_norm, layer, ".weight");
+    weight_name(name, p, names->q_norm, layer, ".weight");
     weight_add_norm(p, layer_weight_index(layer, LAYER_Q_NORM), name,
                     together ? c->heads * c->head_dim : c->head_dim);
-    name_make(name, p, names->k_norm, layer, ".weight");
+    weight_name(name, p, names->k_norm, layer, ".weight");
     weight_add_norm(p, layer_weight_index(layer, LAYER_K_NORM), name,
                     together ? c->kv_heads * c->head_dim : c->head_dim);
+}
+
+// Exchanges the halves that the two parts of the entry added last read.
+static void halves_exchange(struct lister *p)
+{
+    if (p->status != STATUS_OK)
+        return;
+    struct weight_part *parts = p->list->entries[p->list->count - 1].parts;
+    const struct weight_part first = parts[0];
+    parts[0].from_row = parts[1].from_row;
+    parts[1].from_row = first.from_row;
 }
 
 static void weight_add_ffn(struct lister *p, uint32_t layer)
@@ -352,11 +369,13 @@ static void weight_add_ffn(struct lister *p, uint32_t layer)
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
     struct model_span hidden = span_whole(c->hidden), ffn = p->args->sizes->intermediate;
-    struct stacked gated = {
-        LAYER_UP, hidden, 2, c->ffn_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
-    struct stacked up = {LAYER_UP, hidden, 1, c->ffn_bias, {{&names->up, ffn}}};
+    bool up_bias = c->ffn_bias && !c->up_plain;
+    struct stacked gated = {LAYER_UP, hidden, 2, up_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
+    struct stacked up = {LAYER_UP, hidden, 1, up_bias, {{&names->up, ffn}}};
     struct stacked down = {LAYER_DOWN, ffn, 1, c->ffn_bias, {{&names->down, hidden}}};
     weight_add_stacked(p, layer, names->gate.name ? &gated : &up);
+    if (c->arch->form & FORM_UP_FIRST)
+        halves_exchange(p);
     weight_add_stacked(p, layer, &down);
 }
 
@@ -378,185 +397,6 @@ static void weight_add_layer(struct lister *p, uint32_t layer)
     else
         weight_add_ffn(p, layer);
     weight_add_norms(p, layer);
-}
-
-static void weight_add_table(struct lister *p, uint32_t index, const char *format, uint32_t rows)
-{
-    char name[NAME_MAX_BYTES];
-    name_make(name, p, format, 0, "");
-    struct weight_spec spec = {index,
-                               WEIGHT_ROWS,
-                               p->list->side,
-                               FILL_RANDOM,
-                               span_whole(p->config->hidden),
-                               1,
-                               {{name, span_whole(rows)}}};
-    weight_add(p, &spec);
-}
-
-// Returns true if the checkpoint has both tables, of one shape, with different bytes.
-static bool head_differs(const struct tensors *tensors, const char *embed, const char *head)
-{
-    const struct tensor *a = tensors_find(tensors, embed), *b = tensors_find(tensors, head);
-    return a && b && !a->packed && !b->packed && a->dims == b->dims && a->dtype == b->dtype &&
-           a->bytes == b->bytes && memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0 &&
-           memcmp(a->map, b->map, a->bytes) != 0;
-}
-
-// Adds the embedding table and, for a generator, the head. A checkpoint with a tied head may
-// contain either name. If config.json does not specify it and there is no head, the head is tied.
-// A head that differs from the table is used even if config.json declares it as tied.
-static void weight_add_embedding(struct lister *p)
-{
-    const struct model_config *c = p->config;
-    const struct arch_names *names = c->arch->names;
-    const struct tensors *tensors = p->args->tensors;
-    char embed[NAME_MAX_BYTES];
-    name_make(embed, p, names->embed.name, 0, "");
-    const char *head = p->head;
-    bool no_head = tensors && !(head && tensors_find(tensors, head));
-    bool answers = c->kind == MODEL_GENERATOR;
-    bool own = answers && tensors && head && head_differs(tensors, embed, head);
-    bool tied = !own && (c->tied || (no_head && !c->tied_given));
-    bool no_table = tensors && !tensors_find(tensors, embed);
-    const char *table = tied && no_table && !no_head ? head : embed;
-    bool one = tied && answers;
-    struct model_span vocab = p->args->sizes->vocab;
-    struct weight_spec rows = {MODEL_EMBED,
-                               one ? WEIGHT_TIED : WEIGHT_ROWS,
-                               one ? p->list->dtype : p->list->side,
-                               FILL_RANDOM,
-                               span_whole(c->hidden),
-                               1,
-                               {{table, axis_cut(vocab, names->embed.axis, SHARD_ROWS)}}};
-    weight_add(p, &rows);
-    if (!answers || one)
-        return;
-    struct weight_spec product = rows;
-    product.index = MODEL_HEAD;
-    product.use = WEIGHT_PRODUCT;
-    product.dtype = p->list->dtype;
-    product.parts[0].name = head;
-    product.parts[0].rows = axis_cut(vocab, names->head.axis, SHARD_ROWS);
-    weight_add(p, &product);
-}
-
-// Adds the entire head of Qwen3-Reranker: one row, W[yes] - W[no].
-static void weight_add_answer(struct lister *p)
-{
-    const struct model_config *c = p->config;
-    const struct weight_list_args *args = p->args;
-    if (p->status != STATUS_OK)
-        return;
-    bool valid = args->yes_id >= 0 && args->no_id >= 0 && (uint32_t)args->yes_id < c->vocab &&
-                 (uint32_t)args->no_id < c->vocab && args->yes_id != args->no_id;
-    if (!valid) {
-        p->status = error_set(p->err, STATUS_INVALID,
-                              "this reranker answers yes or no, and its tokenizer has no two such "
-                              "tokens (found ids %d and %d)",
-                              args->yes_id, args->no_id);
-        return;
-    }
-    char embed[NAME_MAX_BYTES];
-    name_make(embed, p, c->arch->names->embed.name, 0, "");
-    const char *head = p->head;
-    bool stored = args->tensors && tensors_find(args->tensors, head);
-    bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
-    struct weight_entry *entry =
-        weight_entry_add(p, MODEL_SCORE,
-                         &(struct weight_shape){
-                             .use = WEIGHT_PRODUCT, .dtype = p->list->side, .n = 1, .k = c->hidden},
-                         FILL_RANDOM, args->tensors ? 2 : 1);
-    entry->difference = args->tensors != NULL;
-    entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
-    // Converters to GGUF keep only the two rows of an untied head, "yes" first.
-    const char *pair = "cls.output.weight";
-    bool paired =
-        args->tensors && tensors_are_gguf(args->tensors) && tensors_find(args->tensors, pair);
-    if (args->tensors) {
-        const char *from = paired ? pair : from_head ? head : embed;
-        weight_part_find(p, &entry->parts[0], from, 0, paired ? 2 : c->vocab, c->hidden);
-        entry->parts[1] = entry->parts[0];
-        entry->parts[0].from_row = paired ? 0 : (uint32_t)args->yes_id;
-        entry->parts[1].from_row = paired ? 1 : (uint32_t)args->no_id;
-    }
-    p->list->parameter_count += c->hidden;
-    entry_size(p, entry);
-}
-
-static void weight_add_linear(struct lister *p, uint32_t index, const char *name, uint32_t rows,
-                              bool bias)
-{
-    char full[NAME_MAX_BYTES];
-    snprintf(full, sizeof full, "%s.weight", name);
-    struct weight_spec spec = {index,
-                               WEIGHT_PRODUCT,
-                               p->list->side,
-                               FILL_RANDOM,
-                               span_whole(p->config->hidden),
-                               1,
-                               {{full, span_whole(rows)}}};
-    weight_add(p, &spec);
-    snprintf(full, sizeof full, "%s.bias", name);
-    if (bias)
-        weight_add_vector(p, index + 1, full, rows, FILL_ZEROS);
-}
-
-// Refuses a head with several rows: a config.json without labels may belong to a classifier.
-static void labels_check(struct lister *p, const char *name)
-{
-    char weight[NAME_MAX_BYTES];
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    const struct tensor *tensor = p->args->tensors ? find_any(p->args->tensors, weight) : NULL;
-    if (p->status == STATUS_OK && tensor && tensor->dims == 2 && tensor->shape[0] > 1)
-        p->status = error_set(p->err, STATUS_UNSUPPORTED,
-                              "%s has %" PRIu64 " labels (rows of %s); a reranker has one, "
-                              "classifiers are not served",
-                              p->config->name, tensor->shape[0], weight);
-}
-
-static void weight_add_head(struct lister *p, const char *name, bool bias)
-{
-    labels_check(p, name);
-    weight_add_linear(p, MODEL_SCORE, name, 1, bias);
-}
-
-static void weight_add_score(struct lister *p)
-{
-    char pooler[NAME_MAX_BYTES];
-    switch (p->config->arch->head) {
-    case HEAD_VOCABULARY:
-        weight_add_answer(p);
-        break;
-    case HEAD_SCORE:
-        weight_add_head(p, "score", false);
-        break;
-    case HEAD_POOLER:
-        name_make(pooler, p, "pooler.dense", 0, "");
-        weight_add_linear(p, MODEL_SCORE_DENSE, pooler, p->config->hidden, true);
-        weight_add_head(p, "classifier", true);
-        break;
-    case HEAD_CLASSIFIER:
-        weight_add_linear(p, MODEL_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
-        weight_add_head(p, "classifier.out_proj", true);
-        break;
-    case HEAD_NONE:
-        check(false, "%s has no score", p->config->name);
-    }
-}
-
-static void weight_add_encoder_ends(struct lister *p)
-{
-    const struct model_config *c = p->config;
-    const struct arch_names *names = c->arch->names;
-    char name[NAME_MAX_BYTES];
-    weight_add_table(p, MODEL_POSITION, names->position, c->positions);
-    if (c->types > 0)
-        weight_add_table(p, MODEL_TYPE, names->type, c->types);
-    name_make(name, p, names->embed_norm, 0, ".weight");
-    weight_add_vector(p, MODEL_EMBED_NORM, name, c->hidden, FILL_ONES);
-    name_make(name, p, names->embed_norm, 0, ".bias");
-    weight_add_vector(p, MODEL_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
 }
 
 // Returns prefix i of the tensor names, or NULL after the last one. Sets *head to the name of the
@@ -597,7 +437,7 @@ static const struct tensor *type_tensor(const struct lister *p)
     if (!p->args->tensors)
         return NULL;
     char name[NAME_MAX_BYTES];
-    name_make(name, p, p->config->arch->names->o.name, 0, ".weight");
+    weight_name(name, p, p->config->arch->names->o.name, 0, ".weight");
     return tensors_find(p->args->tensors, name);
 }
 
@@ -640,7 +480,7 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
     if (!codes_held(args))
         return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);
-    name_make(name, &p, args->config->arch->names->down.name, 0, ".weight");
+    weight_name(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
     return weight_format_facts(weight_tensor_format(tensor))->elements;
 }
@@ -700,16 +540,16 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
         weight_add_encoder_ends(&p);
     for (uint32_t i = 0; i < c->layers && p.status == STATUS_OK; i++)
         weight_add_layer(&p, i);
-    if (c->arch->family == ARCH_DECODER) {
-        char name[NAME_MAX_BYTES];
-        name_make(name, &p, c->arch->names->final_norm, 0, ".weight");
-        weight_add_norm(&p, MODEL_FINAL_NORM, name, c->hidden);
+    if (c->arch->names->final_norm) {
+        weight_add_hidden_norm(&p, MODEL_FINAL_NORM, c->arch->names->final_norm, 0);
         // The head is linear, so the factor of its outputs can be one of its inputs.
-        if (p.status == STATUS_OK && c->kind != MODEL_EMBEDDER)
+        if (p.status == STATUS_OK && c->kind != MODEL_EMBEDDER && c->logit_factor != 0)
             out->entries[out->count - 1].parts[0].factor = (float)c->logit_factor;
     }
     if (c->kind == MODEL_RERANKER)
         weight_add_score(&p);
+    if (c->kind == MODEL_EMBEDDER)
+        weight_add_modules(&p);
     if (p.status == STATUS_OK)
         p.status = unused_check(out, args, p.prefix, err);
     codes_note(&p);

@@ -16,15 +16,21 @@ enum model_weight {
     MODEL_EMBED,
     MODEL_HEAD, // absent if the embedding table is also the head
     MODEL_FINAL_NORM,
+    MODEL_FINAL_NORM_BIAS,
     MODEL_POSITION,
     MODEL_TYPE,
     MODEL_EMBED_NORM,
     MODEL_EMBED_NORM_BIAS,
+    MODEL_DISTANCE, // bias of the scores by distance, [heads][2 * reach + 1]
     MODEL_SCORE_DENSE,
     MODEL_SCORE_DENSE_BIAS,
+    MODEL_SCORE_NORM,
+    MODEL_SCORE_NORM_BIAS,
     MODEL_SCORE,
     MODEL_SCORE_BIAS,
-    MODEL_WEIGHT_COUNT
+    MODEL_MODULE, // of the modules after pooling: weight and bias of each
+    MODEL_MODULE_END = MODEL_MODULE + 2 * CONFIG_MODULES_MAX,
+    MODEL_WEIGHT_COUNT = MODEL_MODULE_END
 };
 
 // A bias directly follows its weight, here and below: the code uses the weight's index + 1.
@@ -41,7 +47,7 @@ enum layer_weight {
     LAYER_NORM_FFN_BIAS,
     LAYER_POST_ATTN, // norm of the output of attention
     LAYER_POST_FFN,  // norm of the output of the feed-forward part
-    LAYER_UP,        // decoders: gate and up stacked in one product
+    LAYER_UP,        // gated: gate and up stacked in one product
     LAYER_UP_BIAS,
     LAYER_DOWN,
     LAYER_DOWN_BIAS,
@@ -65,6 +71,8 @@ _Static_assert(LAYER_QKV_BIAS == LAYER_QKV + 1 && LAYER_O_BIAS == LAYER_O + 1 &&
                    LAYER_DOWN_BIAS == LAYER_DOWN + 1,
                "a bias directly follows its weight");
 _Static_assert(MODEL_EMBED_NORM_BIAS == MODEL_EMBED_NORM + 1 &&
+                   MODEL_FINAL_NORM_BIAS == MODEL_FINAL_NORM + 1 &&
+                   MODEL_SCORE_NORM_BIAS == MODEL_SCORE_NORM + 1 &&
                    MODEL_SCORE_DENSE_BIAS == MODEL_SCORE_DENSE + 1 &&
                    MODEL_SCORE_BIAS == MODEL_SCORE + 1,
                "a bias directly follows its weight");
@@ -91,6 +99,7 @@ struct weight_entry {
     const struct tensor **others; // [other_count] tensors of experts that other ranks hold, or NULL
     uint32_t other_count;
     bool difference; // true: a single row, parts[0] minus parts[1]
+    bool distance;   // true: the bias by distance, computed from parts[0] if it has a tensor
     uint64_t bytes;  // packed size on the device
     uint64_t offset; // offset in the device memory of all weights
 };
@@ -105,13 +114,15 @@ struct weight_list {
     enum dtype dtype;         // dtype of the products
     bool codes;               // true if quantised tensors are held in their own format
     bool int4;                // true if products are quantised to 4 bits
+    uint32_t heads, reach;    // of the bias by distance
     enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };
 
 struct weight_list_args {
-    const struct model_config *config; // `tied` may be overridden by the checkpoint
-    const struct model_sizes *sizes;   // sizes of the rank whose part is listed
-    const struct tensors *tensors;     // NULL: no checkpoint, fill with values
+    const struct model_config *config;     // `tied` may be overridden by the checkpoint
+    const struct model_sizes *sizes;       // sizes of the rank whose part is listed
+    const struct tensors *tensors;         // NULL: no checkpoint, fill with values
+    struct tensors *const *module_tensors; // [config->module_count]; read if `tensors` is set
     const struct device_api *api;
     struct device *device;
     int dtype; // enum dtype, MODEL_INT4, or -1: the checkpoint's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to weights.c and weights_experts.c: the state of weight_list_make, and how entries are
-// added to the list. Loading thread only.
+// Private to weights.c, weights_ends.c and weights_experts.c: the state of weight_list_make, and
+// how entries are added to the list. Loading thread only.
 #pragma once
 
 #include "runtime/model/weights.h"
@@ -61,6 +61,30 @@ void weight_entry_finish(struct lister *, struct weight_entry *, bool plain);
 // out = prefix + name with the numbers of layer and expert + tail; out: NAME_MAX_BYTES bytes.
 void weight_name_make(char *out, const struct lister *, const char *format, uint32_t layer,
                       uint32_t expert, const char *tail);
+
+// Returns the rank's part of a dimension if a tensor with this axis is split along it, else all of
+// it.
+struct model_span weight_axis_cut(struct model_span span, enum shard_axis axis,
+                                  enum shard_axis along);
+// Finds a tensor. Older checkpoints call the weight and bias of a LayerNorm gamma and beta.
+const struct tensor *weight_find(const struct tensors *, const char *name);
+// Appends an entry for the rank's part; weight_entry_size sets its size and its place.
+struct weight_entry *weight_entry_begin(struct lister *, const struct weight_spec *);
+void weight_entry_size(struct lister *, struct weight_entry *);
+void weight_add(struct lister *, const struct weight_spec *); // weight_add_as, not plain
+// Adds a norm of hidden states and, if LayerNorms have one, its bias at the next index.
+void weight_add_hidden_norm(struct lister *, uint32_t index, const char *format, uint32_t layer);
+// out = prefix + name with the layer's number + tail.
+void weight_name(char *out, const struct lister *, const char *format, uint32_t layer,
+                 const char *tail);
+
+// weights_ends.c: add the embedding table and the generator's head; what else encoders have before
+// the layers; the head of a reranker; the modules after pooling, whose tensors are in folders of
+// their own.
+void weight_add_embedding(struct lister *);
+void weight_add_encoder_ends(struct lister *);
+void weight_add_score(struct lister *);
+void weight_add_modules(struct lister *);
 
 // weights_codes.c: returns the format in which a tensor's elements can be held as they are, or
 // WEIGHT_FLOATS; NULL: there is no tensor.

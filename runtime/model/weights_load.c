@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "kernels/cpu/threads.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/model/distance.h"
 #include "runtime/model/packed.h"
 #include "runtime/source/mapping.h"
 
@@ -44,6 +45,30 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     source.dtype = DTYPE_F32;
     enum status status = rows_put(l, weight, 0, &source);
     heap_free(row);
+    return status;
+}
+
+// Loads the bias by distance, from the values of the buckets or of ALiBi.
+static enum status put_distance(struct loader *l, struct weight *weight,
+                                const struct weight_entry *entry)
+{
+    const struct weight_part *part = &entry->parts[0];
+    uint32_t heads = l->list->heads, reach = l->list->reach;
+    float *values =
+        part->tensor ? heap_alloc((size_t)part->rows * part->cols * sizeof *values) : NULL;
+    float *table = heap_alloc((size_t)weight->shape.n * sizeof *table);
+    const struct tensor_place place = {0, part->rows, 0, part->cols, part->stride};
+    if (values) {
+        tensor_rows_read(values, part->tensor, &place);
+        distance_buckets(table, values, part->rows, heads, reach);
+    } else {
+        distance_slopes(table, heads, reach);
+    }
+    struct weight_source source = {
+        .map = table, .fd = -1, .rows = weight->shape.n, .cols = 1, .dtype = DTYPE_F32};
+    enum status status = rows_put(l, weight, 0, &source);
+    heap_free(values);
+    heap_free(table);
     return status;
 }
 
@@ -242,6 +267,8 @@ static enum status entry_load(struct loader *l, struct weight *weight,
     enum status status = STATUS_OK;
     if (entry->difference)
         status = put_difference(l, weight, entry);
+    else if (entry->distance)
+        status = put_distance(l, weight, entry);
     else
         for (uint32_t i = 0; status == STATUS_OK && i < entry->part_count; i++)
             status = entry->parts[i].tensor ? put_tensor(l, weight, &entry->parts[i])

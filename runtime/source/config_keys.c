@@ -10,14 +10,25 @@
 #include <string.h>
 
 #define DECODERS(name, gguf, neutral, value, meaning)                                              \
-    {name, gguf, KEY_DECODERS, neutral, value, NULL, meaning}
+    {                                                                                              \
+        name, gguf, KEY_DECODERS, neutral, value, NULL, meaning                                    \
+    }
 #define ENCODERS(name, gguf, neutral, value, meaning)                                              \
-    {name, gguf, KEY_ENCODERS, neutral, value, NULL, meaning}
+    {                                                                                              \
+        name, gguf, KEY_ENCODERS, neutral, value, NULL, meaning                                    \
+    }
 #define ALL(name, gguf, neutral, value, meaning)                                                   \
-    {name, gguf, KEY_ALL, neutral, value, NULL, meaning}
+    {                                                                                              \
+        name, gguf, KEY_ALL, neutral, value, NULL, meaning                                         \
+    }
 #define WORDS(families, name, words, meaning)                                                      \
-    {name, NULL, families, NEUTRAL_WORD, 0, words, meaning}
-#define READ(families, name, meaning) {name, NULL, families, NEUTRAL_ANY, 0, NULL, meaning}
+    {                                                                                              \
+        name, NULL, families, NEUTRAL_WORD, 0, words, meaning                                      \
+    }
+#define READ(families, name, meaning)                                                              \
+    {                                                                                              \
+        name, NULL, families, NEUTRAL_ANY, 0, NULL, meaning                                        \
+    }
 
 // The message about a key names it with its value and `meaning`.
 static const struct config_key keys[] = {
@@ -38,10 +49,10 @@ static const struct config_key keys[] = {
     READ(KEY_DECODERS, "attention_bias", "biases of attention"),
     READ(KEY_DECODERS, "mlp_bias", "biases of the feed-forward layers"),
     READ(KEY_ALL, "tie_word_embeddings", "an output head that is the embedding table"),
-    READ(KEY_DECODERS, "layer_types", "the kind of attention of each layer"),
-    READ(KEY_DECODERS, "rope_theta", "the base of the rotary positions"),
-    READ(KEY_DECODERS, "rope_scaling", "the scaling of positions"),
-    READ(KEY_DECODERS, "rope_parameters", "the rotary positions"),
+    READ(KEY_ALL, "layer_types", "the kind of attention of each layer"),
+    READ(KEY_ALL, "rope_theta", "the base of the rotary positions"),
+    READ(KEY_ALL, "rope_scaling", "the scaling of positions"),
+    READ(KEY_ALL, "rope_parameters", "the rotary positions"),
     READ(KEY_DECODERS, "partial_rotary_factor", "the rotated part of a head"),
     READ(KEY_DECODERS, "original_max_position_embeddings", "the number of trained positions"),
 
@@ -100,7 +111,7 @@ static const struct config_key keys[] = {
              "attention in chunks"),
     DECODERS("dual_chunk_attention_config", NULL, NEUTRAL_NONE, 0, "dual chunk attention"),
     ALL("local_attention", NULL, NEUTRAL_LENGTH, 0, "an attention window"),
-    WORDS(KEY_DECODERS, "is_causal", "true", "attention to later tokens"),
+    READ(KEY_DECODERS, "is_causal", "attention to later tokens"),
     DECODERS("use_bidirectional_attention", NULL, NEUTRAL_NUMBER, 0, "attention to later tokens"),
     ENCODERS("is_decoder", NULL, NEUTRAL_NUMBER, 0, "causal attention"),
     ALL("add_cross_attention", NULL, NEUTRAL_NUMBER, 0, "attention to a second input"),
@@ -133,38 +144,38 @@ static const struct config_key keys[] = {
     DECODERS("rope_interleave", NULL, NEUTRAL_NUMBER, 0, "neighbouring columns as rotary pairs"),
     DECODERS("rope_interleaved", NULL, NEUTRAL_NUMBER, 0, "neighbouring columns as rotary pairs"),
     DECODERS("attn_temperature_tuning", NULL, NEUTRAL_NUMBER, 0, "a scale of queries by position"),
-    DECODERS("rope.llama_4_scaling_beta", "attention.temperature_scale", NEUTRAL_NUMBER, 0,
-             "a scale of queries by position"),
-    DECODERS("rope.alpha", NULL, NEUTRAL_NUMBER, 1, "a factor of the base of rotary positions"),
-    DECODERS("rope.attn_factor", NULL, NEUTRAL_NUMBER, 1, "a factor of yarn"),
-    DECODERS("rope.extrapolation_factor", NULL, NEUTRAL_NUMBER, 1, "a factor of yarn"),
-    READ(KEY_DECODERS, "rope.rope_type", "the scaling of positions"),
-    READ(KEY_DECODERS, "rope.type", "the scaling of positions"),
-    READ(KEY_DECODERS, "rope.rope_theta", "the base of the rotary positions"),
-    READ(KEY_DECODERS, "rope.factor", "the scaling of positions"),
-    READ(KEY_DECODERS, "rope.attention_factor", "a factor of yarn and longrope"),
-    READ(KEY_DECODERS, "rope.beta_fast", "a limit of yarn"),
-    READ(KEY_DECODERS, "rope.beta_slow", "a limit of yarn"),
-    READ(KEY_DECODERS, "rope.mscale", "a factor of yarn"),
-    READ(KEY_DECODERS, "rope.mscale_all_dim", "a factor of yarn"),
-    READ(KEY_DECODERS, "rope.truncate", "rounded limits of yarn"),
-    READ(KEY_DECODERS, "rope.low_freq_factor", "a limit of llama3"),
-    READ(KEY_DECODERS, "rope.high_freq_factor", "a limit of llama3"),
-    READ(KEY_DECODERS, "rope.short_factor", "the factors of longrope"),
-    READ(KEY_DECODERS, "rope.long_factor", "the factors of longrope"),
-    READ(KEY_DECODERS, "rope.partial_rotary_factor", "the rotated part of a head"),
-    READ(KEY_DECODERS, "rope.original_max_position_embeddings", "the number of trained positions"),
-    READ(KEY_DECODERS, "rope.max_position_embeddings", "the number of positions"),
+    ALL("rope.llama_4_scaling_beta", "attention.temperature_scale", NEUTRAL_NUMBER, 0,
+        "a scale of queries by position"),
+    ALL("rope.alpha", NULL, NEUTRAL_NUMBER, 1, "a factor of the base of rotary positions"),
+    ALL("rope.attn_factor", NULL, NEUTRAL_NUMBER, 1, "a factor of yarn"),
+    ALL("rope.extrapolation_factor", NULL, NEUTRAL_NUMBER, 1, "a factor of yarn"),
+    READ(KEY_ALL, "rope.rope_type", "the scaling of positions"),
+    READ(KEY_ALL, "rope.type", "the scaling of positions"),
+    READ(KEY_ALL, "rope.rope_theta", "the base of the rotary positions"),
+    READ(KEY_ALL, "rope.factor", "the scaling of positions"),
+    READ(KEY_ALL, "rope.attention_factor", "a factor of yarn and longrope"),
+    READ(KEY_ALL, "rope.beta_fast", "a limit of yarn"),
+    READ(KEY_ALL, "rope.beta_slow", "a limit of yarn"),
+    READ(KEY_ALL, "rope.mscale", "a factor of yarn"),
+    READ(KEY_ALL, "rope.mscale_all_dim", "a factor of yarn"),
+    READ(KEY_ALL, "rope.truncate", "rounded limits of yarn"),
+    READ(KEY_ALL, "rope.low_freq_factor", "a limit of llama3"),
+    READ(KEY_ALL, "rope.high_freq_factor", "a limit of llama3"),
+    READ(KEY_ALL, "rope.short_factor", "the factors of longrope"),
+    READ(KEY_ALL, "rope.long_factor", "the factors of longrope"),
+    READ(KEY_ALL, "rope.partial_rotary_factor", "the rotated part of a head"),
+    READ(KEY_ALL, "rope.original_max_position_embeddings", "the number of trained positions"),
+    READ(KEY_ALL, "rope.max_position_embeddings", "the number of positions"),
     // For text, rotary positions in sections are plain ones.
-    READ(KEY_DECODERS, "rope.mrope_section", "the sections of the positions of images"),
-    READ(KEY_DECODERS, "rope.mrope_interleaved", "the sections of the positions of images"),
-    READ(KEY_DECODERS, "rope.finetuned", "a remark on the training"),
+    READ(KEY_ALL, "rope.mrope_section", "the sections of the positions of images"),
+    READ(KEY_ALL, "rope.mrope_interleaved", "the sections of the positions of images"),
+    READ(KEY_ALL, "rope.finetuned", "a remark on the training"),
 
     // Other layers.
-    DECODERS("num_experts", "expert_count", NEUTRAL_AT_MOST, 1, "a mixture of experts"),
-    DECODERS("num_local_experts", NULL, NEUTRAL_AT_MOST, 1, "a mixture of experts"),
+    ALL("num_experts", "expert_count", NEUTRAL_AT_MOST, 1, "a mixture of experts"),
+    ALL("num_local_experts", NULL, NEUTRAL_AT_MOST, 1, "a mixture of experts"),
     DECODERS("n_routed_experts", NULL, NEUTRAL_AT_MOST, 1, "a mixture of experts"),
-    DECODERS("moe_num_experts", NULL, NEUTRAL_AT_MOST, 1, "a mixture of experts"),
+    ALL("moe_num_experts", NULL, NEUTRAL_AT_MOST, 1, "a mixture of experts"),
     READ(KEY_DECODERS, "num_experts_per_tok", "the experts of a token"),
     READ(KEY_DECODERS, "moe_k", "the experts of a token"),
     READ(KEY_DECODERS, "moe_intermediate_size", "the width of an expert"),
@@ -196,6 +207,19 @@ static const struct config_key keys[] = {
     DECODERS("laurel_rank", NULL, NEUTRAL_NUMBER, 0, "low-rank residuals"),
     DECODERS("activation_sparsity_pattern", "activation_sparsity_scale", NEUTRAL_NUMBER, 0,
              "sparse activations"),
+    ENCODERS("prenorm", NULL, NEUTRAL_NUMBER, 0, "norms before the blocks"),
+    ENCODERS("parallel_block", NULL, NEUTRAL_NUMBER, 0, "attention next to the feed-forward layer"),
+    ENCODERS("use_rms_norm", NULL, NEUTRAL_NUMBER, 0, "another kind of norm"),
+    ENCODERS("causal", NULL, NEUTRAL_NUMBER, 0, "causal attention"),
+    ENCODERS("moe_every_n_layers", NULL, NEUTRAL_NUMBER, 0, "a mixture of experts"),
+    ENCODERS("rotary_emb_fraction", NULL, NEUTRAL_NUMBER, 1, "the rotated part of a head"),
+    ENCODERS("rotary_emb_interleaved", NULL, NEUTRAL_NUMBER, 0,
+             "neighbouring columns as rotary pairs"),
+    ENCODERS("rotary_emb_scale_base", NULL, NEUTRAL_NONE, 0, "the scaling of positions"),
+    ENCODERS("rotary_scaling_factor", NULL, NEUTRAL_NONE, 0, "the scaling of positions"),
+    ENCODERS("logn_attention_scale", NULL, NEUTRAL_NUMBER, 0, "a scale of attention by position"),
+    ENCODERS("logn_attention_clip1", NULL, NEUTRAL_NUMBER, 0, "a scale of attention by position"),
+    WORDS(KEY_ENCODERS, "layer_norm_type", "layer_norm", "another kind of norm"),
     ENCODERS("num_hidden_groups", NULL, NEUTRAL_NONE, 0, "layers that share their weights"),
     ENCODERS("lora_adaptations", NULL, NEUTRAL_NONE, 0, "adapters for several tasks"),
 };

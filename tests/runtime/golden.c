@@ -120,6 +120,14 @@ void tensor_file_write(struct tensor_file *file, const char *folder, const char 
     *file = (struct tensor_file){.header = NULL};
 }
 
+static struct golden_tensor tensor_of(const json_t *golden, const json_t *entry, uint32_t index)
+{
+    return (struct golden_tensor){json_string_value(json_array_get(entry, 0)),
+                                  json_array_get(entry, 1),
+                                  (uint64_t)json_integer_value(json_object_get(golden, "seed")),
+                                  index, (int)json_integer_value(json_array_get(entry, 2))};
+}
+
 static void weights_write(const char *folder, const json_t *golden, enum dtype dtype,
                           uint32_t shards)
 {
@@ -132,10 +140,7 @@ static void weights_write(const char *folder, const json_t *golden, enum dtype d
         tensor_file_begin(&file);
         for (uint32_t i = 0; i < json_array_size(tensors); i++) {
             const json_t *entry = json_array_get(tensors, i);
-            struct golden_tensor tensor = {
-                json_string_value(json_array_get(entry, 0)), json_array_get(entry, 1),
-                (uint64_t)json_integer_value(json_object_get(golden, "seed")), i,
-                (int)json_integer_value(json_array_get(entry, 2))};
+            struct golden_tensor tensor = tensor_of(golden, entry, i);
             if (i % shards != shard)
                 continue;
             tensor_file_add(&file, &tensor, dtype);
@@ -168,6 +173,20 @@ void golden_folder_write(const char *folder, const json_t *golden, enum dtype dt
     json_object_foreach(json_object_get(golden, "files"), name, json)
         file_write_json(folder, name, json);
     weights_write(folder, golden, dtype, shards);
+    // Files of modules; the numbers of their tensors follow those of the model.
+    uint32_t index = (uint32_t)json_array_size(json_object_get(golden, "tensors"));
+    json_object_foreach(json_object_get(golden, "module_tensors"), name, json)
+    {
+        char path[64];
+        snprintf(path, sizeof path, "%s/model.safetensors", name);
+        struct tensor_file file;
+        tensor_file_begin(&file);
+        for (size_t i = 0; i < json_array_size(json); i++) {
+            struct golden_tensor tensor = tensor_of(golden, json_array_get(json, i), index++);
+            tensor_file_add(&file, &tensor, dtype);
+        }
+        tensor_file_write(&file, folder, path);
+    }
 }
 
 void golden_folder(char *path, const char *name, enum dtype dtype)

@@ -16,18 +16,19 @@ static json_t *words(const char *text)
 
 int main(void)
 {
-    static const char *const heads[] = {[HEAD_NONE] = "embedder",
-                                        [HEAD_VOCABULARY] = "generator",
-                                        [HEAD_SCORE] = "reranker",
-                                        [HEAD_POOLER] = "reranker",
-                                        [HEAD_CLASSIFIER] = "reranker"};
+    static const char *const heads[] = {
+        [HEAD_NONE] = "embedder",       [HEAD_VOCABULARY] = "generator",
+        [HEAD_SCORE] = "reranker",      [HEAD_POOLER] = "reranker",
+        [HEAD_CLASSIFIER] = "reranker", [HEAD_PRE_CLASSIFIER] = "reranker",
+        [HEAD_DENSE_NORM] = "reranker"};
     json_t *archs = json_array(), *keys = json_array();
     const struct architecture *arch;
     for (uint32_t i = 0; (arch = architecture_at(i)); i++)
         json_array_append_new(
-            archs, json_pack("{s:s, s:b, s:s, s:I, s:o, s:b, s:o}", "name", arch->name, "decoder",
-                             arch->family == ARCH_DECODER, "serves", heads[arch->head], "flags",
-                             (json_int_t)arch->flags, "reads", words(arch->reads), "split",
+            archs, json_pack("{s:s, s:b, s:s, s:I, s:I, s:o, s:b, s:o}", "name", arch->name,
+                             "decoder", arch->family == ARCH_DECODER, "serves", heads[arch->head],
+                             "flags", (json_int_t)arch->flags, "form", (json_int_t)arch->form,
+                             "reads", words(arch->reads), "split",
                              arch->names->q.axis != SHARD_NONE && !(arch->flags & ARCH_QK_NORM_ALL),
                              "gguf", words(gguf_family(arch->name))));
     json_t *wrappers = json_array();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary frequencies of every scaling at shapes of published models, compared with those of
-// transformers (tests/golden/rope, written by tools/golden.py), which computes them in float32; and
-// the table.
+// transformers (tests/golden/rope, written by tools/golden.py), which computes them in float32; the
+// table; and the tables of the bias by distance.
 #include "base/json.h"
 #include "runtime/model/config.h"
+#include "runtime/model/distance.h"
 #include "runtime/model/rope.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -58,11 +60,50 @@ static void test_table_is_cos_and_sin(void **state)
     }
 }
 
+// First distance of each bucket as transformers' MPNetEncoder.relative_position_bucket computes it,
+// for keys before the query; those after it have 16 more.
+static void test_buckets_match(void **state)
+{
+    (void)state;
+    enum { BUCKETS = 32, HEADS = 2, REACH = 128 };
+    static const uint32_t firsts[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91};
+    float values[BUCKETS * HEADS], table[HEADS * (2 * REACH + 1)];
+    for (uint32_t i = 0; i < BUCKETS * HEADS; i++)
+        values[i] = (float)i;
+    distance_buckets(table, values, BUCKETS, HEADS, REACH);
+    uint32_t bucket = 0;
+    for (uint32_t d = 0; d <= REACH; d++) {
+        bucket += bucket < 15 && d == firsts[bucket + 1];
+        for (uint32_t h = 0; h < HEADS; h++) {
+            const float *middle = table + h * (2 * REACH + 1) + REACH;
+            assert_true(middle[d] == (float)(bucket * HEADS + h));
+            if (d > 0)
+                assert_true(middle[-(int)d] == (float)((16 + bucket) * HEADS + h));
+        }
+    }
+}
+
+// Slopes of the paper: 2^-1 .. 2^-8 for 8 heads; 12 heads have those of 8, then 2^-0.5, 2^-1.5, ...
+static void test_slopes_match(void **state)
+{
+    (void)state;
+    enum { HEADS = 12, REACH = 5 };
+    float table[HEADS * (2 * REACH + 1)];
+    distance_slopes(table, HEADS, REACH);
+    for (int h = 0; h < HEADS; h++) {
+        double slope = h < 8 ? pow(2, -(h + 1)) : pow(2, -(h - 8) - 0.5);
+        for (int d = -REACH; d <= REACH; d++)
+            assert_true(fabs(table[h * (2 * REACH + 1) + REACH + d] + slope * abs(d)) < 1e-7);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frequencies_match),
         cmocka_unit_test(test_table_is_cos_and_sin),
+        cmocka_unit_test(test_buckets_match),
+        cmocka_unit_test(test_slopes_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

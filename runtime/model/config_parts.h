@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of struct model_config (config.h): rotary settings, modules after pooling, the
+// bias by distance.
+#pragma once
+
+#include "runtime/source/modules.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CONFIG_ROPE_FACTORS_MAX = 128 }; // longrope: half of the largest head_dim
+
+enum rope_kind {
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_DYNAMIC,
+    ROPE_ALPHA, // Hunyuan: a base for all lengths, stretched by alpha
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_LONG,
+    ROPE_NTK, // theta times the factor, and frequencies divided by factor^(2 / dim), at any length
+};
+
+struct rope_config {
+    enum rope_kind kind;
+    uint32_t dim;      // rotary columns per head, even
+    uint32_t original; // number of positions that the model was trained on before scaling
+    double theta, factor;
+    double attention_factor;                             // NAN: computed by the kind's formula
+    double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
+    bool truncate;                            // yarn: true if the ends of the ramp are rounded
+    double low_freq_factor, high_freq_factor; // llama3
+    double alpha;
+    // Factor of queries: 1 + query_beta * log(1 + floor(position / original)); 0: none.
+    double query_beta;
+    double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
+};
+
+// A module of sentence-transformers that changes pooled vectors.
+struct vector_module {
+    bool norm;        // true: LayerNorm; false: a product (Dense)
+    uint32_t in, out; // columns; equal for a norm
+    bool bias;        // of the product
+    bool tanh;        // true: tanh of the product
+    char folder[MODULE_FOLDER_MAX];
+};
+
+// Bias of the scores by the distance of query and key.
+enum distance_kind {
+    DISTANCE_NONE,
+    DISTANCE_BUCKETS, // of the distance's bucket, from a tensor (MPNet, T5)
+    DISTANCE_SLOPES,  // minus a slope of the head times the distance (ALiBi)
+};

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bias that attention adds to its scores by the distance from key to query: tables
+// [heads][2 * reach + 1] f32, element [h][d + reach] for d = query position - key position. Pure
+// functions.
+#pragma once
+
+#include <stdint.h>
+
+// Fills a table from values [buckets][heads]. Half of the buckets are for keys after the query.
+// Of each half, the first half is one distance each, and the rest grows with the logarithm up to
+// 128 (Raffel et al. 2020, T5, section 2.1), computed in float32 like the reference.
+void distance_buckets(float *out, const float *values, uint32_t buckets, uint32_t heads,
+                      uint32_t reach);
+
+// Fills a table with minus the slope of each head times |d|. The slopes of 2^n heads are the powers
+// of 2^(-8 / 2^n); further heads take every second slope of 2^(n + 1) heads (Press et al. 2022,
+// ALiBi).
+void distance_slopes(float *out, uint32_t heads, uint32_t reach);
