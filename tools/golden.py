@@ -408,6 +408,10 @@ MODELS = {
     "jina-model": dict(arch="JinaBertForMaskedLM", type="bert", cls="JinaBert", files=pooling("mean"),
                        config=encoder(num_attention_heads=1, position_embedding_type="alibi",
                                       feed_forward_type="geglu")),
+    "helium": dict(arch="HeliumForCausalLM", type="helium", config=decoder(
+        head_dim=16, rms_norm_eps=1e-8, rope_theta=None)),
+    "helium-bias": dict(arch="HeliumForCausalLM", type="helium", lengths=[1, 16, 47], config=decoder(
+        head_dim=16, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
     "ernie4-5": dict(arch="Ernie4_5ForCausalLM", type="ernie4_5", config=decoder(
         head_dim=24, use_bias=True, tie_word_embeddings=True, **PAD)),
 }

@@ -378,6 +378,7 @@ enum {
     COHERE = ARCH_LAYER_NORM | ARCH_PARALLEL | ARCH_LOGIT_SCALE | ARCH_PAIRED,
     COHERE2 = COHERE | ARCH_WINDOW | ARCH_WINDOW_PATTERN | ARCH_ROPE_WINDOW,
     GLM4 = ARCH_NORM_AFTER | ARCH_PAIRED | ARCH_OUT_BIAS,
+    HELIUM = ARCH_PAIRED | ARCH_OUT_BIAS,
     NOMIC = FORM_ROPE | FORM_BIAS_KEYS | FORM_SILU,
     MODERNBERT = FORM_ROPE | FORM_BEFORE | FORM_BIAS_KEYS | FORM_WINDOW,
     GTE = FORM_ROPE | FORM_UP_FIRST | FORM_UP_PLAIN,
@@ -428,6 +429,9 @@ enum {
 #define GLM4_DEFAULTS                                                                              \
     "{\"num_key_value_heads\":2,\"head_dim\":128,\"partial_rotary_factor\":0.5,"                   \
     "\"max_position_embeddings\":131072,\"attention_bias\":true}"
+#define HELIUM_DEFAULTS                                                                            \
+    "{\"num_key_value_heads\":20,\"head_dim\":128,\"rope_theta\":100000.0,"                        \
+    "\"max_position_embeddings\":4096}"
 #define HUNYUAN_DEFAULTS "{\"max_position_embeddings\":2048}"
 #define MINISTRAL3_DEFAULTS                                                                        \
     "{\"num_key_value_heads\":8,\"head_dim\":128,\"max_position_embeddings\":262144,"              \
@@ -513,6 +517,7 @@ static const struct architecture architectures[] = {
             GRANITE_MOE_DEFAULTS, GRANITE_MOE_KEYS),
     FORM("GteForSequenceClassification", HEAD_POOLER, GTE, gte_names, .defaults = GTE_DEFAULTS),
     FORM("GteModel", HEAD_NONE, GTE, gte_names, .defaults = GTE_DEFAULTS),
+    FAMILY("HeliumForCausalLM", HELIUM, decoder_names, 1e-8, HELIUM_DEFAULTS, NULL),
     FAMILY("HunYuanDenseV1ForCausalLM", ARCH_QK_NORM_LAST | ARCH_ROPE_ALPHA, hunyuan_names, 1e-5,
            HUNYUAN_DEFAULTS, "use_qk_norm rope.alpha"),
     FORM("JinaBertForMaskedLM", HEAD_NONE, JINA, jina_names, .types = 2, .reads = JINA_KEYS),

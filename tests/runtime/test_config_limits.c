@@ -420,8 +420,7 @@ static void test_every_architecture_has_its_defaults(void **state)
 {
     (void)state;
     enum { BIASED = 1, NORMED = 2, YES_NO = 4, PROMPT = 8 };
-    static const char sizes[] = "{\"hidden_size\":512, \"num_attention_heads\":32, "
-                                "\"use_sliding_window\":true, \"max_window_layers\":0}";
+    static const char windows[] = "{\"use_sliding_window\":true, \"max_window_layers\":0}";
     static const struct {
         const char *name;
         enum model_kind kind;
@@ -452,6 +451,7 @@ static void test_every_architecture_has_its_defaults(void **state)
         {"GraniteMoeForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-6},
         {"GteForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 0, 1, BIASED, 1e-12},
         {"GteModel", MODEL_EMBEDDER, 32, 16, 0, 0, 1, BIASED, 1e-12},
+        {"HeliumForCausalLM", MODEL_GENERATOR, 20, 128, 0, 0, 0, 0, 1e-8},
         {"HunYuanDenseV1ForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-5},
         {"JinaBertForMaskedLM", MODEL_EMBEDDER, 32, 16, 0, 0, 2, BIASED, 1e-12},
         {"JinaBertForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 0, 2, BIASED, 1e-12},
@@ -498,8 +498,11 @@ static void test_every_architecture_has_its_defaults(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         json_t *json = base_config(rows[i].name);
+        int heads = 32 % rows[i].kv_heads == 0 ? 32 : 2 * (int)rows[i].kv_heads;
         json_object_del(json, "head_dim");
-        json_object_update_new(json, json_loads(sizes, 0, NULL));
+        json_object_set_new(json, "num_attention_heads", json_integer(heads));
+        json_object_set_new(json, "hidden_size", json_integer(heads * 16));
+        json_object_update_new(json, json_loads(windows, 0, NULL));
         if (model_config_parse(&config, json, &err) != STATUS_OK)
             fail_msg("%s: %s", rows[i].name, err.text);
         json_decref(json);
