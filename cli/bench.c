@@ -289,6 +289,22 @@ static const char *local_option(const struct texts *given)
     return NULL;
 }
 
+// Returns the first given option that has no effect on a measurement without a server; NULL: none.
+static const char *remote_option(const struct texts *given)
+{
+    static const char *const both[] = {
+        "model", "input-len", "random-input-len", "output-len", "output", "random-output-len",
+        "runs",  "json",      "result-filename",  "seed"};
+    for (uint32_t i = 0; i < given->count; i++) {
+        bool used = !option_known(&bench_options_table, given->at[i]);
+        for (size_t k = 0; !used && k < sizeof both / sizeof *both; k++)
+            used = strcmp(given->at[i], both[k]) == 0;
+        if (!used)
+            return given->at[i];
+    }
+    return NULL;
+}
+
 // Measures a server or compares two files. Returns the exit code.
 static int bench_remote(struct bench_settings *s, const struct texts *positional,
                         const struct texts *given, struct arena *arena)
@@ -345,7 +361,12 @@ int command_bench(const struct command *self, int argc, char **argv)
         .positional_max = 3,
         .given = &given};
     int code = command_parse(&parse, arena, &positional);
-    if (code < 0 && positional.count == 0 && s.model)
+    const char *remote = remote_option(&given);
+    if (code < 0 && positional.count == 0 && s.model && remote) {
+        fprintf(stderr, "weft bench: --%s is for weft bench URL, which measures a server\n",
+                remote);
+        code = EXIT_CODE_USAGE;
+    } else if (code < 0 && positional.count == 0 && s.model)
         code = bench_offline_run(&s, &offline, &model, &device);
     else if (code < 0)
         code = bench_remote(&s, &positional, &given, arena);

@@ -71,10 +71,11 @@ enum status bench_files_compare(const char *a, const char *b, const struct bench
         json_t *one = NULL;
         status = json_file_parse(&one, paths[i], RESULT_BYTES_MAX, err);
         if (status == STATUS_OK && !json_object_get(one, "completed"))
-            status = error_set(err, STATUS_INVALID,
-                               "%s is not the result of one server: write it with weft bench URL "
-                               "--output FILE",
-                               paths[i]);
+            status =
+                error_set(err, STATUS_INVALID,
+                          "%s is not the result of one load on one server, which weft bench URL "
+                          "--output FILE writes without --sweep, --find-rate and --against",
+                          paths[i]);
         json_object_set_new(both, names[i], one);
     }
     if (status == STATUS_OK)

@@ -81,7 +81,8 @@ enum status bench_get(struct json_buffer *out, const struct bench_options *o, co
         status = error_set(err, STATUS_REFUSED, "%s does not answer (%s): check the address", url,
                            *reason != '\0' ? reason : curl_easy_strerror(code));
     else if (answer != 200)
-        status = error_set(err, STATUS_REFUSED, "%s answers %ld", url, answer);
+        status = error_set(err, STATUS_REFUSED, "%s answers %ld%s", url, answer,
+                           answer == 401 ? ": give the server's key with --api-key" : "");
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
     heap_free(url);
@@ -103,7 +104,7 @@ enum status bench_model_find(char *name, size_t size, const struct bench_options
     if (status == STATUS_OK)
         snprintf(name, size, "%s", id);
     else
-        error_prefix(err, "set the model with --model");
+        error_prefix(err, "without --model the server must list a model");
     json_decref(list);
     json_buffer_free(&body);
     return status;

@@ -170,6 +170,7 @@ void bench_run_json(struct json_buffer *out, const struct bench_run *run,
     bench_figures_json(out, f);
     json_put_format(out, ",\"max_concurrent_requests\":%u", run->in_flight_max);
     json_put_member(out, ",\"lost_why\":", text_of(run->lost_why));
+    json_put_member(out, ",\"refused_why\":", text_of(run->refused_why));
     client_json(out, &run->client);
     if (run->server_ttft_ms > 0)
         json_put_format(out, ",\"server_mean_ttft_ms\":%.6f", run->server_ttft_ms);

@@ -195,6 +195,8 @@ static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode c
         r->run->lost_why[0] == '\0')
         snprintf(r->run->lost_why, sizeof r->run->lost_why, "%s%s", curl_easy_strerror(code),
                  s->oversized ? " (a reply over its limit)" : "");
+    if (outcome == BENCH_OUTCOME_REFUSED && r->run->refused_why[0] == '\0')
+        memcpy(r->run->refused_why, s->refusal, sizeof s->refusal);
     sending_correct(r, s);
     record_fill(r, s, now);
     if (outcome == BENCH_OUTCOME_OK && r->reference_hash)

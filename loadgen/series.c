@@ -285,6 +285,8 @@ void bench_series_join(struct bench_run *out, const struct bench_series *series,
         server_append(out, run, (double)run->count / (double)(all > 0 ? all : 1));
         if (out->lost_why[0] == '\0')
             memcpy(out->lost_why, run->lost_why, sizeof out->lost_why);
+        if (out->refused_why[0] == '\0')
+            memcpy(out->refused_why, run->refused_why, sizeof out->refused_why);
         if (run->client.limited || out->count == 0 || !out->client.limited)
             out->client = out->client.limited ? out->client : run->client;
     }

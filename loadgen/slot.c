@@ -22,6 +22,15 @@ static size_t head_arrived(char *at, size_t size, size_t count, void *user)
     return size * count;
 }
 
+// Keeps the start of the body of a refusal; other bytes than printable ASCII become '?'.
+static void refusal_add(struct bench_slot *s, struct text bytes)
+{
+    size_t length = strlen(s->refusal);
+    for (size_t i = 0; i < bytes.bytes && length + 1 < sizeof s->refusal; i++)
+        s->refusal[length++] = bytes.at[i] >= ' ' && bytes.at[i] <= '~' ? bytes.at[i] : '?';
+    s->refusal[length] = '\0';
+}
+
 static size_t body_arrived(char *at, size_t size, size_t count, void *user)
 {
     struct bench_slot *s = user;
@@ -31,8 +40,10 @@ static size_t body_arrived(char *at, size_t size, size_t count, void *user)
         curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
         s->record.status = (uint16_t)status;
     }
-    if (s->record.status != STATUS_OK_HTTP)
-        return size * count; // a refusal, of which only the status counts
+    if (s->record.status != STATUS_OK_HTTP) {
+        refusal_add(s, text_span(at, size * count));
+        return size * count;
+    }
     double now = bench_runner_now(s->runner);
     now = now > s->record.sent ? now : s->record.sent;
     uint64_t before = reply->events;
@@ -155,6 +166,7 @@ void bench_slot_aim(struct bench_slot *s, const struct bench_options *o,
                     const struct bench_routes *routes, uint32_t target)
 {
     s->head_bytes = 0;
+    memset(s->refusal, 0, sizeof s->refusal);
     s->leaves = s->has_left = s->oversized = s->retry_after = false;
     s->record = (struct bench_record){.target = (uint8_t)target};
     s->reply.api = o->targets[target].api;

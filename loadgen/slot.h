@@ -19,6 +19,7 @@ struct bench_slot {
     struct bench_conversation conversation; // multi-turn: the messages of the request
     uint32_t max_tokens;                    // longest answer of each turn
     size_t head_bytes;                      // number of bytes of the headers of the reply up to now
+    char refusal[256];                      // start of the body of a refusal, printable ASCII
     uint32_t place;                         // index of the slot
     uint32_t prompt;      // number of the prompt if there are options.prompts of them, else 0
     uint32_t leave_after; // number of events after which a slot that leaves closes its stream

@@ -46,8 +46,9 @@ static void figures_print(FILE *to, const struct bench_figures *f, const struct 
     if (f->without_usage > 0 && f->output_tokens > 0)
         fprintf(to, "  %llu replies had no usage: their tokens are counted as events\n",
                 (unsigned long long)f->without_usage);
-    fprintf(to, "  %-26s %10s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "median", "p90",
-            "p95", "p99", "max");
+    if (f->e2el.count > 0)
+        fprintf(to, "  %-26s %10s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "median",
+                "p90", "p95", "p99", "max");
     metric_line(to, "time to first token", &f->ttft);
     metric_line(to, "time per output token", &f->tpot);
     metric_line(to, "between events", &f->itl);
@@ -61,6 +62,8 @@ void bench_table_print(FILE *to, const struct bench_run *run, const struct bench
     fprintf(to, "%.2f s, at most %u requests in flight\n", run->seconds, run->in_flight_max);
     if (run->lost_why[0] != '\0')
         safe_line(to, "  first request without a reply: %s", run->lost_why);
+    if (run->refused_why[0] != '\0')
+        safe_line(to, "  first refusal: %s", run->refused_why);
     for (uint32_t i = 0; o->target_count > 1 && i < o->target_count; i++) {
         safe_line(to, "%s %s", bench_api_name(o->targets[i].api), o->targets[i].model);
         bench_figures_compute(f, run, o, (int)i);

@@ -302,6 +302,7 @@ class Hostile:
                       b"HTTP/1.1 200 OK\r\n\r\ndata: " + b"a" * (5 << 20)],
         "malformed": [b"HTTP/1.1 200 OK\r\n\r\ndata: {\"a\": \"\xff\xfe\"}\n\n",
                       b"HTTP/1.1 200 OK\r\n\r\ndata: {]\n\ndata: [DONE]\n\n"],
+        "refused": [b"HTTP/1.1 404 No\r\n\r\n{\"message\": \"\xff\n\"}" + b"x" * 5000],
         "incomplete": [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nid: 3\n\n\n:\n" + b"\x00" * 999],
     }
 
@@ -344,6 +345,8 @@ def test_generator_hostile():
         server = Hostile(replies)
         result = bench(server, "--model", "x", "--num-prompts", 6, "--concurrency", 2, "--no-metrics")
         assert result["outcomes"][outcome] == 6, (outcome, result["outcomes"], result["lost_why"])
+        start = '{"message": "??"}xxx' if outcome == "refused" else ""
+        assert result["refused_why"][:20] == start and len(result["refused_why"]) < 256, result["refused_why"]
         server.close()
     server = Hostile([b"HTTP/1.1 200 OK\r\n\r\n"], drip=True)
     result = bench(server, "--model", "x", "--num-prompts", 2, "--concurrency", 2, "--timeout", 0.5, "--no-metrics")
