@@ -47,7 +47,8 @@ static enum status file_is_no_model(const char *path, struct error *err)
                          "%s does not begin as a GGUF file: it is cut or something else that was "
                          "downloaded in its place, download it again",
                          path);
-    if (text_ends(text_of(path), ".safetensors") || text_ends(text_of(path), "config.json"))
+    if (text_ends(text_of(path), ".safetensors") || text_ends(text_of(path), ".bin") ||
+        text_ends(text_of(path), "config.json"))
         return error_set(err, STATUS_NOT_FOUND,
                          "%s is a file, not a model folder: give the folder that holds it, %.*s",
                          path, folder, !slash ? "." : path);

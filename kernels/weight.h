@@ -116,8 +116,8 @@ struct weight_source {
 };
 
 // Returns the index of the row in a file that stores the two rows of a rotary pair as neighbours,
-// where a model has them half a head apart. head: rows per head; 0: the file has the model's order.
-// rotary: rows at the head's start to which this applies, the others are in order; 0: all.
+// where a model has them rotary / 2 rows apart. head: rows per head; 0: the file has the model's
+// order. rotary: rows at the head's start to which this applies, the others are in order; 0: all.
 static inline uint64_t weight_paired_row(uint64_t row, uint32_t head, uint32_t rotary)
 {
     if (head == 0)

@@ -32,7 +32,7 @@ struct packed {
     char words[80];    // "AWQ, 4 bits, groups of 128"
     uint32_t n, k;     // number of rows and of columns
     uint32_t bits;     // bits of a code: 2, 3, 4 or 8
-    const void *codes; // order INT4_BY_ROW: [n][k * bits / 8 bytes], lowest bits first;
+    const void *codes; // order INT4_BY_ROW: [n][k * bits / 8 bytes, rounded up], lowest bits first;
                        // INT4_BY_COLUMN: words [k * bits / 32][n]; INT4_AWQ: words [k][n / 8]
     enum weight_int4_order order;
     bool high_first;     // true if the high nibble of a byte is the first element; 4 bits by row
@@ -45,17 +45,18 @@ struct packed {
     uint32_t scale_rows, scale_cols, row_step, group_step;
     const void *group_of;               // i32 [k], or NULL
     const struct packed_nested *nested; // NULL: the scales are numbers of scale_type
-    float factor;                       // scales are multiplied by it
+    float factor;                       // scales of scale_type are multiplied by it
     bool divide;                        // true if scales are divided by `factor` instead
     float last;                         // elements are multiplied by it
 
     // Zero points; NULL: `zero`. By row: words [n * bits / 32][groups], others: words
-    // [groups][n * bits / 32], in the order of the codes. zero_bytes: i8 [n][groups].
+    // [groups][n * bits / 32], in the order of the codes; n * bits / 32 is rounded up. zero_bytes:
+    // i8 [n][groups].
     const void *zeros;
     bool zero_bytes;
     uint32_t zeros_add; // number added to a stored zero point, modulo 2 to the power of bits
     float zero;
-    uint32_t groups; // number of zero points of a row
+    uint32_t groups; // number of groups of a row
 };
 
 // Writes the values of the 256 codes of F8_E4M3: sign, exponent of 4 bits with bias 7, mantissa of

@@ -520,8 +520,8 @@ static void codes_note(const struct lister *p)
     if (p->status == STATUS_OK && p->list->codes && !p->list->int4 && formats[0] != '\0' &&
         p->args->sizes->rank == 0)
         log_line(LOG_INFO,
-                 "the quantised weights are held as %s; --dtype bfloat16, int8 and float32 convert "
-                 "them",
+                 "the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
+                 "convert them",
                  formats);
 }
 

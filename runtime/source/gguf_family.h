@@ -59,6 +59,7 @@ uint32_t config_count_get(struct config_writer *w, const char *rest, double low,
                           double fallback);
 double config_number_get(struct config_writer *w, const char *rest, double low, double high,
                          double fallback);
+// Write a member of config.json, with a comma before it; a number that is not finite becomes 0.
 void config_put_count(struct config_writer *w, const char *field, uint32_t value);
 void config_put_number(struct config_writer *w, const char *field, double value);
 

@@ -136,6 +136,7 @@ static void test_a_file_is_no_folder(void **state)
     } cases[] = {
         {"m.safetensors", "give the folder that holds it, ."},
         {"in/m.safetensors", "give the folder that holds it, in"},
+        {"in/pytorch_model.bin", "give the folder that holds it, in"},
         {"in/config.json", "give the folder that holds it, in"},
         {"config.json", "give the folder that holds it, ."},
         {"in/other.txt", "give a folder with config.json, *.safetensors and tokenizer.json, or a "
