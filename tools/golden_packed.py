@@ -300,7 +300,8 @@ def arrays_config(form, **weights):
 # Name: (format of each module by a part of its name, keys of config.json, other files, inner width, words, held on a
 # CPU). The words are those of struct packed.
 MODELS = {
-    "fp8-tensor": ({"": Fp8(".weight_scale", "tensor", "gptqmodel", (".input_scale",))},
+    "fp8-tensor": ({"": Fp8(".weight_scale", "tensor", "gptqmodel", (".input_scale",)),
+                    "mlp": Fp8(".weight_scale_inv", "tensor", "gptqmodel", (".activation_scale",))},
                    fp8_config(activation_scheme="static"), {}, 256, "FP8, a scale per tensor", "int8"),
     "fp8-row": ({"": Fp8(".weight_scale", "row", "gptqmodel")},
                 arrays_config("float-quantized", num_bits=8, type="float", strategy="channel", symmetric=True), {},
