@@ -117,8 +117,9 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
 
 struct quantised quantised_by_config(const json_t *config)
 {
-    // Early files of compressed-tensors have the second key.
-    static const char *const keys[] = {"quantization_config", "compression_config"};
+    // Early files of compressed-tensors have the second key. MLX writes the third, newer versions
+    // of it next to a first with the same members, which names no method.
+    static const char *const keys[] = {"quantization_config", "compression_config", "quantization"};
     const json_t *const levels[] = {config, json_object_get(config, "text_config")};
     struct quantised q = {.where = NULL};
     for (size_t level = 0; level < 2; level++)
@@ -127,7 +128,7 @@ struct quantised quantised_by_config(const json_t *config)
             if (!value || json_is_null(value))
                 continue;
             q.where = keys[i];
-            method_set(&q, value, NULL);
+            method_set(&q, value, json_object_get(levels[level], "quantization") ? "mlx" : NULL);
         }
     return q;
 }

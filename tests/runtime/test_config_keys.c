@@ -295,6 +295,12 @@ static void test_the_architecture_is_judged_first(void **state)
             "the checkpoint is quantised (quantization_config: hqq)");
     refused("LlamaForCausalLM", "{\"compression_config\":{\"quant_method\":\"sparseml\"}}",
             "(compression_config: sparseml)");
+    refused("LlamaForCausalLM", "{\"quantization\":{\"group_size\":64,\"bits\":4}}",
+            "(quantization: mlx 4 bits)");
+    refused("LlamaForCausalLM",
+            "{\"quantization\":{\"group_size\":64,\"bits\":4},"
+            "\"quantization_config\":{\"group_size\":64,\"bits\":4}}",
+            "(quantization_config: mlx 4 bits)");
 }
 
 // Methods and variants of them that are read, and those whose tensors would be misread.
