@@ -113,12 +113,15 @@ static enum status numbers_read(struct rope_config *rope, const struct model_con
 }
 
 // Sets the longest sequence. Linear and dynamic scaling multiply max_position_embeddings, yarn the
-// original length; the other kinds publish the scaled length.
+// original length; the other kinds publish the scaled length, and so do families that scale only
+// some of their layers (Gemma 3).
 static void lengths_set(struct model_config *config)
 {
     const struct rope_config *rope = &config->ropes[0];
     double length = config->positions;
-    if (rope->kind == ROPE_LINEAR || rope->kind == ROPE_DYNAMIC || rope->kind == ROPE_NTK)
+    bool some = config->arch->flags & ARCH_WINDOW_ROPE;
+    if ((rope->kind == ROPE_LINEAR && !some) || rope->kind == ROPE_DYNAMIC ||
+        rope->kind == ROPE_NTK)
         length = fmax(length, config->positions * rope->factor);
     if (rope->kind == ROPE_YARN)
         length = fmax(length, rope->original * rope->factor);

@@ -443,6 +443,7 @@ static void test_gemma3_has_the_defaults_of_its_class(void **state)
           ",\"query_pre_attn_scalar\":64,\"sliding_window_pattern\":2,\"rope_theta\":5000.0,"
           "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8}");
     assert_true(kind_of(0)->scale == 0.125f && config.ropes[0].kind == ROPE_LINEAR);
+    assert_int_equal(config.length_default, config.positions);
     assert_true(config.ropes[0].theta == 5e3 && config.ropes[1].kind == ROPE_DEFAULT);
 }
 
