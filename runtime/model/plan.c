@@ -78,14 +78,17 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     if (facts->kind != MODEL_GENERATOR && !c->length_given && tokenizer > 0 && tokenizer < usual)
         usual = tokenizer;
     facts->max_model_len = wanted > 0 ? wanted : usual;
-    if (parts->sizes.rank == 0 && c->ropes[0].kind == ROPE_DYNAMIC &&
-        facts->max_model_len > c->positions)
+    const struct rope_config *rope = &c->ropes[0];
+    bool dynamic = rope->kind == ROPE_DYNAMIC;
+    uint32_t trained = dynamic ? c->positions : rope->original;
+    if (parts->sizes.rank == 0 && (dynamic || rope->kind == ROPE_LONG) &&
+        facts->max_model_len > trained)
         log_line(
             LOG_WARNING,
-            "dynamic NTK: all prompts get the rotary frequencies of %u tokens (--max-model-len); "
-            "transformers gives those up to %u tokens the trained ones, as --max-model-len %u "
-            "does",
-            facts->max_model_len, c->positions, c->positions);
+            "%s: all prompts get the rotary frequencies of %u tokens (--max-model-len); "
+            "transformers gives those up to %u tokens %s, as --max-model-len %u does",
+            dynamic ? "dynamic NTK" : "longrope", facts->max_model_len, trained,
+            dynamic ? "the trained ones" : "the factors of short ones", trained);
     if (facts->max_model_len <= c->length_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,
