@@ -23,12 +23,12 @@ struct name_pair {
 
 #define LAYER "model.layers.%u."
 #define NORM_BEFORE                                                                                \
-    "ernie4_5 gemma gemma3 glm4 granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 seed_oss "   \
-    "smollm3"
+    "cohere2 command-r ernie4_5 gemma gemma3 glm4 granite hunyuan-dense llama mistral3 phi3 "      \
+    "qwen2 qwen3 seed_oss smollm3"
 #define FFN_NORM "ernie4_5 gemma granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 smollm3"
 #define GATE                                                                                       \
-    "ernie4_5 exaone4 gemma gemma3 granite hunyuan-dense llama mistral3 olmo2 qwen2 qwen3 "        \
-    "seed_oss smollm3"
+    "cohere2 command-r ernie4_5 exaone4 gemma gemma3 granite hunyuan-dense llama mistral3 olmo2 "  \
+    "qwen2 qwen3 seed_oss smollm3"
 #define SPLIT_QKV GATE " glm4"
 
 static const struct name_pair names[] = {

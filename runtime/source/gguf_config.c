@@ -110,11 +110,16 @@ static bool has_tensor(const struct config_writer *w, const char *name)
 }
 
 // Returns the window of the layers that have one; 0: none. llama.cpp gives EXAONE 4 of 64 layers a
-// window of 4,096 keys if the file has no other.
+// window of 4,096 keys if the file has no other. A family whose layers have rotary embeddings only
+// with a window must have one.
 static uint32_t window_of(struct config_writer *w)
 {
     bool exaone = w->layers == 64 && strcmp(w->family->name, "exaone4") == 0;
-    return config_count_get(w, "attention.sliding_window", 0, 1 << 24, exaone ? 4096 : 0);
+    bool needed = w->family->flags & GGUF_ROPE_WINDOW;
+    return config_count_get(w, "attention.sliding_window", needed, 1 << 24,
+                            needed   ? (double)NAN
+                            : exaone ? 4096
+                                     : 0);
 }
 
 static void put_architecture(struct config_writer *w)
@@ -377,6 +382,8 @@ static void put_factors(struct config_writer *w)
                           config_number_get(w, "attention.scale", 1e-6, 1e6, scale));
         config_put_number(w, "logits_scaling", config_number_get(w, "logit_scale", 1e-6, 1e6, NAN));
     }
+    if (w->family->flags & GGUF_LOGIT_SCALE)
+        config_put_number(w, "logit_scale", config_number_get(w, "logit_scale", 1e-6, 1e6, NAN));
     // The scale of Gemma 3 is not in the file. Its largest model, of 62 layers, has another one.
     if (w->family->flags & GGUF_QUERY_SCALAR)
         config_put_count(w, "query_pre_attn_scalar",
@@ -388,13 +395,28 @@ static const char *flag_text(bool flag)
     return flag ? "true" : "false";
 }
 
+// Writes the epsilon of the norms of a decoder. Refuses norms of q and k that are no RMS norms.
+static void put_norms(struct config_writer *w)
+{
+    bool mean = w->family->flags & GGUF_LAYER_NORM;
+    config_put_number(w, mean ? "layer_norm_eps" : "rms_norm_eps",
+                      config_number_get(w,
+                                        mean ? "attention.layer_norm_epsilon"
+                                             : "attention.layer_norm_rms_epsilon",
+                                        0, 1, NAN));
+    if (w->status == STATUS_OK && mean && has_tensor(w, "blk.0.attn_q_norm.weight"))
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the tensor blk.0.attn_q_norm.weight: norms of q and k are not "
+                              "served with %s, take another model",
+                              w->file->name, w->family->name);
+}
+
 static void put_decoder(struct config_writer *w)
 {
     causal_check(w);
     w->positions = config_count_get(w, "context_length", 1, 1 << 24, NAN);
     config_put_count(w, "max_position_embeddings", w->positions);
-    config_put_number(w, "rms_norm_eps",
-                      config_number_get(w, "attention.layer_norm_rms_epsilon", 0, 1, NAN));
+    put_norms(w);
     config_put_count(w, "head_dim", w->head_dim);
     config_put_rope(w);
     if (config_count_get(w, "expert_count", 0, 1 << 16, 0) > 0 && w->status == STATUS_OK)

@@ -13,6 +13,10 @@
 // Sorted by name, because users read the names in the message about an unknown one.
 static const struct gguf_family families[] = {
     {"bert", NULL, "BertModel", NULL, 0, 0, NULL},
+    {"cohere2", "Cohere2ForCausalLM", NULL, NULL,
+     GGUF_LAYER_NORM | GGUF_LOGIT_SCALE | GGUF_WINDOW | GGUF_ROPE_WINDOW, 4, "logit_scale"},
+    {"command-r", "CohereForCausalLM", NULL, NULL, GGUF_LAYER_NORM | GGUF_LOGIT_SCALE, 0,
+     "logit_scale"},
     {"ernie4_5", "Ernie4_5ForCausalLM", NULL, NULL, 0, 0, NULL},
     {"exaone4", "Exaone4ForCausalLM", NULL, NULL, GGUF_WINDOW, 4, NULL},
     {"gemma", "GemmaForCausalLM", NULL, NULL, 0, 0, NULL},

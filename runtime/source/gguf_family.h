@@ -9,14 +9,17 @@
 enum { GGUF_KEY_BYTES = 160 };
 
 enum gguf_family_flag {
-    GGUF_RANKS = 1,         // rerankers compare the tokens yes and no
-    GGUF_PAIRED = 2,        // converters store the two rows of a rotary pair as neighbours
-    GGUF_WINDOW = 4,        // attention.sliding_window is read
-    GGUF_WINDOW_ROPE = 8,   // layers with a window have a rotary base of their own
-    GGUF_QUERY_SCALAR = 16, // the scale of attention follows from the number of layers
-    GGUF_MULTIPLIERS = 32,  // factors of embeddings, residual, scores and logits are read
-    GGUF_ROPE_SWITCH = 64,  // rope.scaling.finetuned false means no rotary embedding
-    GGUF_TEMPERATURE = 128, // attention.temperature_scale is read
+    GGUF_RANKS = 1,          // rerankers compare the tokens yes and no
+    GGUF_PAIRED = 2,         // converters store the two rows of a rotary pair as neighbours
+    GGUF_WINDOW = 4,         // attention.sliding_window is read
+    GGUF_WINDOW_ROPE = 8,    // layers with a window have a rotary base of their own
+    GGUF_QUERY_SCALAR = 16,  // the scale of attention follows from the number of layers
+    GGUF_MULTIPLIERS = 32,   // factors of embeddings, residual, scores and logits are read
+    GGUF_ROPE_SWITCH = 64,   // rope.scaling.finetuned false means no rotary embedding
+    GGUF_TEMPERATURE = 128,  // attention.temperature_scale is read
+    GGUF_LAYER_NORM = 256,   // norms are LayerNorm; norms of q and k are refused
+    GGUF_LOGIT_SCALE = 512,  // logits are multiplied by logit_scale
+    GGUF_ROPE_WINDOW = 1024, // only layers with a window have rotary embeddings
 };
 
 struct gguf_family {

@@ -48,8 +48,9 @@ struct pattern_set {
 static const struct pattern_set sets[] = {
     {.names = {"gpt-2", "phi-2", "olmo", "jais", "mpt", "exaone4"},
      .stages = {{STAGE_SPLIT, gpt2}}},
-    {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "minerva-7b"},
+    {.names = {"smollm", "starcoder", "refact", "codeshell", "minerva-7b"},
      .stages = {{STAGE_DIGITS, NULL}, {STAGE_SPLIT, gpt2}}},
+    {.names = {"command-r"}, .nfc = true, .stages = {{STAGE_DIGITS, NULL}, {STAGE_SPLIT, gpt2}}},
     {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "midm-2.0", "lfm2"},
      .whole_words = true,
      .begins = true,

@@ -253,7 +253,14 @@ static void put_more(struct gguf_build *b, const char *family, const json_t *con
                                              {"residual_multiplier", "residual_scale"},
                                              {"attention_multiplier", "attention.scale"},
                                              {"logits_scaling", "logit_scale"}};
+    const json_t *logits = json_object_get(config, "logit_scale");
     put_window(b, family, config);
+    if (logits) { // Cohere
+        char key[NAME_BYTES];
+        snprintf(key, sizeof key, "%s.rope.scaling.type", family);
+        gguf_key_text(b, key, "none");
+        put_fraction(b, family, "logit_scale", json_number_value(logits));
+    }
     for (int i = 0; i < 4 && strcmp(family, "granite") == 0; i++) {
         const json_t *value = json_object_get(config, factors[i][0]);
         put_fraction(b, family, factors[i][1], value ? json_number_value(value) : 1);
@@ -290,6 +297,9 @@ static void put_config(struct gguf_build *b, const char *family, const json_t *c
     put_key(b, family, "attention.value_length", head_dim);
     put_fraction(b, family, "attention.layer_norm_rms_epsilon",
                  json_number_value(json_object_get(config, "rms_norm_eps")));
+    if (json_object_get(config, "layer_norm_eps"))
+        put_fraction(b, family, "attention.layer_norm_epsilon",
+                     json_number_value(json_object_get(config, "layer_norm_eps")));
     put_fraction(b, family, "rope.freq_base", base_of(config, head_dim));
     put_scaling(b, family, config);
     put_more(b, family, config);
@@ -504,6 +514,7 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
     const char *family = strcmp(type, "gemma3_text") == 0        ? "gemma3"
                          : strcmp(type, "olmo3") == 0            ? "olmo2"
                          : strcmp(type, "hunyuan_v1_dense") == 0 ? "hunyuan-dense"
+                         : strcmp(type, "cohere") == 0           ? "command-r"
                          : strstr(type, "istral")                ? "mistral3"
                                                                  : type;
     put_config(b, family, config);

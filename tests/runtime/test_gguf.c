@@ -280,6 +280,9 @@ static void test_file_equals_the_folder(void **state)
         {"ministral3", NULL, 1e-5f},
         {"hunyuan", NULL, 1e-5f},
         {"hunyuan-bias", NULL, 0},
+        {"cohere", NULL, 0},
+        {"cohere-bias", "{\"rope_theta\":5e5,\"logit_scale\":0.0625,\"layer_norm_eps\":1e-5}", 0},
+        {"cohere2", "{\"layer_norm_eps\":1e-5}", 0},
     };
     static struct outcome want, got;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {

@@ -346,6 +346,8 @@ static void test_scalings(void **state)
 }
 
 #define WINDOW(family) #family ".attention.sliding_window u32 8\n" #family ".block_count u32 4\n"
+#define COHERE(family)                                                                             \
+    family ".attention.layer_norm_epsilon f32 0.125\n" family ".logit_scale f32 0.25\n"
 #define FULL "\"full_attention\""
 #define SLIDING "\"sliding_attention\""
 
@@ -403,6 +405,15 @@ static void test_windows(void **state)
          "!temperature_scale is 0.5: a scale of queries by position is not served"},
         {"llama", CONFIG, "llama.rope.scaling.yarn_log_multiplier f32 1",
          "!yarn_log_multiplier may change"},
+        {"cohere2", CONFIG, COHERE("cohere2") WINDOW(cohere2),
+         "\"layer_types\":[" SLIDING "," SLIDING "," SLIDING "," FULL "],\"logit_scale\":0.25"},
+        {"cohere2", CONFIG, COHERE("cohere2"), "!cohere2.attention.sliding_window is missing"},
+        {"command-r", CONFIG, COHERE("command-r"), "\"layer_norm_eps\":0.125,"},
+        {"command-r", CONFIG, "", "!command-r.attention.layer_norm_epsilon is missing"},
+        {"command-r", CONFIG, "command-r.attention.layer_norm_epsilon f32 0.125",
+         "!command-r.logit_scale is missing"},
+        {"command-r", CONFIG, COHERE("command-r") "blk.0.attn_q_norm.weight tensor 1 16 4",
+         "!blk.0.attn_q_norm.weight: norms of q and k are not served"},
         {"granite", CONFIG, "", "!granite.logit_scale is missing"},
         {"granite", CONFIG, "granite.logit_scale f32 8\ngranite.embedding_scale f32 12",
          "\"embedding_multiplier\":12.0,\"residual_multiplier\":1.0,"
@@ -546,10 +557,17 @@ static const struct {
      "\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false"
      "},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"us"
      "e_regex\":false}]},"},
-    {"smollm starcoder refact command-r codeshell minerva-7b", false,
+    {"smollm starcoder refact codeshell minerva-7b", false,
      "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\","
      "\"individual_digits\":true},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'r"
      "e|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|"
+     "\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_"
+     "prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"command-r", false,
+     "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\",\"preto"
+     "kenizers\":[{\"type\":\"Digits\",\"individual_digits\":true},{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| "
+     "?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|"
      "\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_"
      "prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},"},
     {"llama-bpe llama3 llama-v3 falcon3 pixtral midm-2.0 lfm2", true,

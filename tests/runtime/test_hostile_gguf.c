@@ -129,18 +129,14 @@ static const struct hostile {
      "download it again"},
     {"no architecture", RENAME, "general.architecture", 0, "general.architecturx",
      sizeof "general.architecturx" - 1, NULL,
-     ": the key general.architecture is missing; bert, ernie4_5, exaone4, gemma, gemma3, glm4, "
-     "granite, hunyuan-dense, llama, mistral3, olmo2, phi3, qwen2, qwen3, seed_oss and smollm3 are "
-     "served, take a "
-     "model of "
-     "one of them"},
+     ": the key general.architecture is missing; bert, cohere2, command-r, ernie4_5, exaone4, "
+     "gemma, gemma3, glm4, granite, hunyuan-dense, llama, mistral3, olmo2, phi3, qwen2, qwen3, "
+     "seed_oss and smollm3 are served, take a model of one of them"},
     {"an architecture that is not served", TEXT, "general.architecture", 0, "lamma",
      sizeof "lamma" - 1, NULL,
-     ": the key general.architecture is lamma; bert, ernie4_5, exaone4, gemma, gemma3, glm4, "
-     "granite, hunyuan-dense, llama, mistral3, olmo2, phi3, qwen2, qwen3, seed_oss and smollm3 are "
-     "served, take a "
-     "model of "
-     "one of them"},
+     ": the key general.architecture is lamma; bert, cohere2, command-r, ernie4_5, exaone4, "
+     "gemma, gemma3, glm4, granite, hunyuan-dense, llama, mistral3, olmo2, phi3, qwen2, qwen3, "
+     "seed_oss and smollm3 are served, take a model of one of them"},
     {"no block count", RENAME, "llama.block_count", 0, "llama.block_counx",
      sizeof "llama.block_counx" - 1, NULL,
      ": the key llama.block_count is missing; take a file that a current converter wrote"},
