@@ -30,7 +30,7 @@ struct rope_config {
     double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
     bool truncate;                            // yarn: true if the ends of the ramp are rounded
     double low_freq_factor, high_freq_factor; // llama3
-    double alpha;
+    double alpha;                             // ROPE_ALPHA
     // Factor of queries: 1 + query_beta * log(1 + floor(position / original)); 0: none.
     double query_beta;
     double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
@@ -40,8 +40,8 @@ struct rope_config {
 struct vector_module {
     bool norm;        // true: LayerNorm; false: a product (Dense)
     uint32_t in, out; // columns; equal for a norm
-    bool bias;        // of the product
-    bool tanh;        // true: tanh of the product
+    bool bias;        // true if the product has a bias
+    bool tanh;        // true if tanh follows the product
     char folder[MODULE_FOLDER_MAX];
 };
 

@@ -48,7 +48,7 @@ FORWARD_OP(forward_part);           // a product split by columns, whose results
 FORWARD_OP(forward_gather);         // the last token of each wanted row
 FORWARD_OP(forward_gather_first);   // the first token of each wanted row
 FORWARD_OP(forward_pool);           // wanted rows to vectors
-FORWARD_OP(forward_pool_score);     // mean of each wanted row, in the activation type
+FORWARD_OP(forward_pool_score);     // wanted rows by score_pooling, in the activation type
 FORWARD_OP(forward_pool_act);       // wanted rows to vectors in the activation type
 FORWARD_OP(forward_vector_tanh);    // tanh of a module's output, in place
 FORWARD_OP(forward_vectors);        // vectors of the activation type to f32, normalised

@@ -55,7 +55,7 @@ struct model_parts {
     const struct device_api *api;
     struct device *device;
     struct tensors *tensors; // NULL: random weights, or the files were closed
-    struct tensors *module_tensors[CONFIG_MODULES_MAX]; // of the modules after pooling, likewise
+    struct tensors *module_tensors[CONFIG_MODULES_MAX]; // of the modules after pooling; or NULL
     struct weight_list weights;
     struct stream_limits stream;
     uint32_t graph_rows[MODEL_GRAPHS_MAX]; // [stream.graphs] decode rows of each graph, ascending

@@ -49,14 +49,14 @@ struct forward_op {
 
 enum {
     LAYER_OPS_MAX = 24, // most ops of a layer, the end of the list included
-    ENDS_OPS_MAX = 16,  // most ops after the layers, likewise
+    ENDS_OPS_MAX = 16,  // most ops after the layers, the end of the list included
 };
 
 // The lists of one model.
 struct forward_lists {
     const struct forward_op *first;                           // before the layers
     struct forward_op layer[CONFIG_KINDS_MAX][LAYER_OPS_MAX]; // by kind of layer
-    struct forward_op ends[ENDS_OPS_MAX];   // those of `last` that depend on the model
+    struct forward_op ends[ENDS_OPS_MAX];   // memory of `last` if it depends on the model
     const struct forward_op *last;          // after the layers
     const struct forward_op *last_in_place; // generators: replaces `last` if rows need no gather
 };
