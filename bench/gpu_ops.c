@@ -59,8 +59,8 @@ static void bench_copy(struct bench *b)
 
 static void bench_all_attn(struct bench *b)
 {
-    static const struct attn_shape llama = {32, 8, 128, 0, 0.0884f, 1, 1};
-    static const struct attn_shape bert = {16, 16, 64, 0, 0.125f, 0, 0};
+    static const struct attn_shape llama = {32, 8, 128, 0, 0.0884f, 1, 1, 0};
+    static const struct attn_shape bert = {16, 16, 64, 0, 0.125f, 0, 0, 0};
     const struct attn_bench cases[] = {
         {"prefill 1 x 8192, dim 128, group 4", llama, 1, 8192, 8192, 6, 0},
         {"prefill 4 x 2048, dim 128, group 4", llama, 4, 2048, 2048, 6, 0},

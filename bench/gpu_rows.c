@@ -91,7 +91,7 @@ void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_
 
 void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
 {
-    const struct attn_shape s = {32, 8, 128, 0, 0.0884f, 1, 1};
+    const struct attn_shape s = {32, 8, 128, 0, 0.0884f, 1, 1, 0};
     uint32_t all = s.heads + 2 * s.kv_heads, blocks = (tokens + 63) / 64;
     uint64_t head_bytes = 64 * 128 * 2, block_bytes = 2 * head_bytes * s.kv_heads;
     struct weight qkv = random_weight(b, tokens, all * s.dim, 1);

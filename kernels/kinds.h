@@ -18,11 +18,8 @@ enum pooling {
     POOL_MAX,
     POOL_GIVEN
 };
-// Returns the sum of the weights of WEIGHTED: from + 1 .. from + count.
-static inline float pool_weights(uint32_t from, uint32_t count)
-{
-    return 0.5f * (float)count * (float)(2 * from + count + 1);
-}
+// The sum of the weights of WEIGHTED: from + 1 .. from + count. A macro, for kernels too.
+#define POOL_WEIGHTS(from, count) (0.5f * (float)(count) * (float)(2 * (from) + (count) + 1))
 
 // Attention's bias by distance: element [h][d + reach] is added to the scaled score of head h,
 // where d is the query's position less the key's, limited to -reach .. reach. This is the largest

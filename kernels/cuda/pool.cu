@@ -26,7 +26,7 @@ template <class T> static __global__ void __launch_bounds__(256, 4) pool_kernel(
                                          : row.q_start + from;
     uint32_t count = single ? 1 : row.q_len - from;
     float divisor = kind == POOL_MEAN_SQRT  ? sqrtf((float)count)
-                    : kind == POOL_WEIGHTED ? pool_weights(from, count)
+                    : kind == POOL_WEIGHTED ? POOL_WEIGHTS(from, count)
                     : kind == POOL_MAX      ? 1.0f
                                             : (float)count;
     float *out = (float *)a.args.out + (size_t)blockIdx.x * width;

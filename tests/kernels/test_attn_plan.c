@@ -356,8 +356,8 @@ static void test_few_wide_rows_fill_the_processors(void **state)
 {
     (void)state;
     enum { PROCESSORS = 132, WORKERS = 6 * PROCESSORS, WIDE = 0 };
-    static const struct attn_shape llama = {32, 8, 128, 0, 0.09f, 1, 1};
-    static const struct attn_shape one = {71, 1, 64, 0, 0.125f, 1, 1};
+    static const struct attn_shape llama = {32, 8, 128, 0, 0.09f, 1, 1, 0};
+    static const struct attn_shape one = {71, 1, 64, 0, 0.125f, 1, 1, 0};
     static const struct {
         uint32_t rows, q_len, kv_len;
         const struct attn_shape *shape;

@@ -28,9 +28,9 @@ static void counts_print(struct bench *b, const struct bench_row *row)
 // Runs each case at two lengths: their difference is the cost of the additional tiles.
 static void attention(struct bench *b)
 {
-    static const struct attn_shape llama = {4, 1, 128, 0, 0.0884f, 1, 1};
-    static const struct attn_shape slim = {7, 1, 64, 0, 0.125f, 1, 1};
-    static const struct attn_shape bert = {1, 1, 64, 0, 0.125f, 0, 0};
+    static const struct attn_shape llama = {4, 1, 128, 0, 0.0884f, 1, 1, 0};
+    static const struct attn_shape slim = {7, 1, 64, 0, 0.125f, 1, 1, 0};
+    static const struct attn_shape bert = {1, 1, 64, 0, 0.125f, 0, 0, 0};
     static const struct attn_bench cases[] = {
         {"decode, pages of 16, 512", llama, 1, 1, 512, 4, 0},
         {"decode, pages of 16, 1024", llama, 1, 1, 1024, 4, 0},

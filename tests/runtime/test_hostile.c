@@ -519,7 +519,7 @@ static void test_cut_files_are_refused(void **state)
     char path[128];
     snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
     unlink(path);
-    refuse(g, "no weights", "no model.safetensors and no model.safetensors.index.json");
+    refuse(g, "no weights", "has no model.safetensors, no pytorch_model.bin and no index of one");
     mkdir(path, 0700);
     refuse(g, "model.safetensors is a folder", "model.safetensors is not a regular file");
     ground_reset(g);

@@ -242,8 +242,8 @@ static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t k
 static void test_attention(void **state)
 {
     (void)state;
-    static const struct attn_shape wide = {8, 2, 128, 0, 0.09f, 1, 1};
-    static const struct attn_shape slim = {4, 2, 64, 0, 0.125f, 1, 1};
+    static const struct attn_shape wide = {8, 2, 128, 0, 0.09f, 1, 1, 0};
+    static const struct attn_shape slim = {4, 2, 64, 0, 0.125f, 1, 1, 0};
     struct simt_counts counts;
     // Keys and values are read once per item, queries and results once; the other sectors are table
     // entries and items, which a GPU reads from its cache.
