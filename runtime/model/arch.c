@@ -189,7 +189,8 @@ static const struct arch_experts ernie_experts = {
         .anchor = "encoder.layer.0.attention.self.query.weight",                                   \
         .embed.name = "embeddings.word_embeddings.weight",                                         \
         .position = "embeddings.position_embeddings.weight",                                       \
-        .type = "embeddings.token_type_embeddings.weight", .embed_norm = "embeddings.LayerNorm",   \
+        .type = "embeddings.token_type_embeddings.weight",                                         \
+        .embed_norm = "embeddings.LayerNorm",                                                      \
         .q.name = "encoder.layer.%u.attention.self.query",                                         \
         .k.name = "encoder.layer.%u.attention.self.key",                                           \
         .v.name = "encoder.layer.%u.attention.self.value",                                         \
@@ -305,32 +306,45 @@ static const struct arch_names bert_names = ENCODER_NAMES("bert.");
 static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 
 #define DECODER(published, head_kind, more_flags, ...)                                             \
-    {                                                                                              \
-        .name = published, .family = ARCH_DECODER, .head = head_kind, .flags = (more_flags),       \
-        .names = &decoder_names, .norm_epsilon = 1e-6, __VA_ARGS__                                 \
-    }
+    {.name = published,                                                                            \
+     .family = ARCH_DECODER,                                                                       \
+     .head = head_kind,                                                                            \
+     .flags = (more_flags),                                                                        \
+     .names = &decoder_names,                                                                      \
+     .norm_epsilon = 1e-6,                                                                         \
+     __VA_ARGS__}
 // A decoder with names, norm epsilon, defaults and keys of its own.
 #define FAMILY(published, more_flags, names_of, epsilon, json, keys)                               \
     MIXTURE(published, more_flags, names_of, NULL, epsilon, json, keys)
 // A decoder whose layers, or some of them, are mixtures of experts.
 #define MIXTURE(published, more_flags, names_of, experts_of, epsilon, json, keys)                  \
-    {                                                                                              \
-        .name = published, .family = ARCH_DECODER, .head = HEAD_VOCABULARY, .flags = (more_flags), \
-        .names = &names_of, .experts = experts_of, .norm_epsilon = epsilon, .defaults = json,      \
-        .reads = keys                                                                              \
-    }
+    {.name = published,                                                                            \
+     .family = ARCH_DECODER,                                                                       \
+     .head = HEAD_VOCABULARY,                                                                      \
+     .flags = (more_flags),                                                                        \
+     .names = &names_of,                                                                           \
+     .experts = experts_of,                                                                        \
+     .norm_epsilon = epsilon,                                                                      \
+     .defaults = json,                                                                             \
+     .reads = keys}
 #define ENCODER(published, head_kind, more_flags, names_of)                                        \
-    {                                                                                              \
-        .name = published, .family = ARCH_ENCODER, .head = head_kind, .flags = (more_flags),       \
-        .names = &names_of, .norm_epsilon = 1e-12, .types = 2                                      \
-    }
+    {.name = published,                                                                            \
+     .family = ARCH_ENCODER,                                                                       \
+     .head = head_kind,                                                                            \
+     .flags = (more_flags),                                                                        \
+     .names = &names_of,                                                                           \
+     .norm_epsilon = 1e-12,                                                                        \
+     .types = 2}
 
 // An encoder that differs from BERT.
 #define FORM(published, head_kind, form_of, names_of, ...)                                         \
-    {                                                                                              \
-        .name = published, .family = ARCH_ENCODER, .head = head_kind, .form = (form_of),           \
-        .names = &names_of, .norm_epsilon = 1e-12, __VA_ARGS__                                     \
-    }
+    {.name = published,                                                                            \
+     .family = ARCH_ENCODER,                                                                       \
+     .head = head_kind,                                                                            \
+     .form = (form_of),                                                                            \
+     .names = &names_of,                                                                           \
+     .norm_epsilon = 1e-12,                                                                        \
+     __VA_ARGS__}
 
 // Keys that an architecture reads (config.c, config_layers.c, config_rope.c).
 #define WINDOW_KEYS "sliding_window"

@@ -136,10 +136,9 @@ static void module_finish(struct module_find *m)
     t->dtype = -1;
     t->packed = m->p;
     // Ranges of activations, which a weight alone does not need, and the shape of the codes.
-    static const char *const spare[] = {".input_scale",        ".input_scale_ub",
-                                        ".input_global_scale", ".activation_scale",
-                                        ".weight_format",      ".output_scale",
-                                        ".weight_shape"};
+    static const char *const spare[] = {
+        ".input_scale",   ".input_scale_ub", ".input_global_scale", ".activation_scale",
+        ".weight_format", ".output_scale",   ".weight_shape"};
     for (size_t i = 0; i < sizeof spare / sizeof spare[0]; i++)
         part_take(m, spare[i]);
 }

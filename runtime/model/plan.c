@@ -83,12 +83,11 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     uint32_t trained = dynamic ? c->positions : rope->original;
     if (parts->sizes.rank == 0 && (dynamic || rope->kind == ROPE_LONG) &&
         facts->max_model_len > trained)
-        log_line(
-            LOG_WARNING,
-            "%s: all prompts get the rotary frequencies of %u tokens (--max-model-len); "
-            "transformers gives those up to %u tokens %s, as --max-model-len %u does",
-            dynamic ? "dynamic NTK" : "longrope", facts->max_model_len, trained,
-            dynamic ? "the trained ones" : "the factors of short ones", trained);
+        log_line(LOG_WARNING,
+                 "%s: all prompts get the rotary frequencies of %u tokens (--max-model-len); "
+                 "transformers gives those up to %u tokens %s, as --max-model-len %u does",
+                 dynamic ? "dynamic NTK" : "longrope", facts->max_model_len, trained,
+                 dynamic ? "the trained ones" : "the factors of short ones", trained);
     if (facts->max_model_len <= c->length_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,

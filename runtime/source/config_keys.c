@@ -10,25 +10,14 @@
 #include <string.h>
 
 #define DECODERS(name, gguf, neutral, value, meaning)                                              \
-    {                                                                                              \
-        name, gguf, KEY_DECODERS, neutral, value, NULL, meaning                                    \
-    }
+    {name, gguf, KEY_DECODERS, neutral, value, NULL, meaning}
 #define ENCODERS(name, gguf, neutral, value, meaning)                                              \
-    {                                                                                              \
-        name, gguf, KEY_ENCODERS, neutral, value, NULL, meaning                                    \
-    }
+    {name, gguf, KEY_ENCODERS, neutral, value, NULL, meaning}
 #define ALL(name, gguf, neutral, value, meaning)                                                   \
-    {                                                                                              \
-        name, gguf, KEY_ALL, neutral, value, NULL, meaning                                         \
-    }
+    {name, gguf, KEY_ALL, neutral, value, NULL, meaning}
 #define WORDS(families, name, words, meaning)                                                      \
-    {                                                                                              \
-        name, NULL, families, NEUTRAL_WORD, 0, words, meaning                                      \
-    }
-#define READ(families, name, meaning)                                                              \
-    {                                                                                              \
-        name, NULL, families, NEUTRAL_ANY, 0, NULL, meaning                                        \
-    }
+    {name, NULL, families, NEUTRAL_WORD, 0, words, meaning}
+#define READ(families, name, meaning) {name, NULL, families, NEUTRAL_ANY, 0, NULL, meaning}
 
 // The message about a key names it with its value and `meaning`.
 static const struct config_key keys[] = {
