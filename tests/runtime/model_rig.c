@@ -79,7 +79,8 @@ static bool splits(const char *folder)
     struct error err;
     struct model_config config;
     must(model_config_read(&config, folder, &err), &err);
-    return config.arch->family == ARCH_DECODER && config.kinds[0].qk_norm != QK_NORM_ALL;
+    return config.arch->family == ARCH_DECODER && config.kinds[0].causal &&
+           config.kinds[0].qk_norm != QK_NORM_ALL;
 }
 
 static void ranks_open(struct rig *rig, struct model_options *options, uint32_t count)

@@ -336,7 +336,8 @@ static void test_sizes_of_a_rank(void **state)
                                   .heads = 12,
                                   .kv_heads = 6,
                                   .head_dim = 8,
-                                  .intermediate = 100};
+                                  .intermediate = 100,
+                                  .kinds = {{.causal = true}}};
     struct model_share share = {.tp_rank = 2, .tp_size = 3};
     assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_OK);
     assert_int_equal(sizes.heads.first, 8);
@@ -351,6 +352,10 @@ static void test_sizes_of_a_rank(void **state)
     assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.text, "12 heads and 6 KV heads"));
     assert_non_null(strstr(err.text, "possible sizes: 1, 2, 3, 6"));
+    share.tp_size = 3;
+    config.kinds[0].causal = false;
+    assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "whose tokens see later tokens is not split"));
     share = (struct model_share){.tp_rank = 0, .tp_size = 0};
     assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_OK);
     assert_int_equal(sizes.ranks, 1);
@@ -377,7 +382,8 @@ static void test_possible_sizes(void **state)
                                       .vocab = cases[i].vocab,
                                       .heads = cases[i].heads,
                                       .kv_heads = cases[i].kv_heads,
-                                      .intermediate = cases[i].intermediate};
+                                      .intermediate = cases[i].intermediate,
+                                      .kinds = {{.causal = true}}};
         struct model_share share = {.tp_size = cases[i].asked};
         assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_UNSUPPORTED);
         snprintf(text, sizeof text,
