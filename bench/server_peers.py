@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures weft next to llama.cpp's server by `weft bench --against`, and next to OpenVINO GenAI.
+
+    bench/server_peers.py FOLDER [SECONDS]     (SECONDS: length of all rows together, 380)
+    bench/server_peers.py llama FILE PORT [embed] | openvino FILE     (the peers' processes)
+
+FOLDER contains smollm2-135m-BF16.gguf, bge-small-BF16.gguf and both with Q8_0, written by gguf_shapes.py;
+every program reads the same file. The two servers run at the same time and are idle in turn. Results are
+JSON files in FOLDER/results and Markdown rows on stdout; an interval is of 95 % by Student's t. Needs idle
+cores: the threads of llama.cpp spin. PEER_LLAMA and PEER_OPENVINO name the Python programs (python3) of
+environments with the PyPI packages xllamacpp and openvino-genai. WEFT_BUILD names the build folder.
+"""
+import json
+import math
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WEFT = str(ROOT / os.environ.get("WEFT_BUILD", "build/release") / "bin/weft")
+SLOTS, CONTEXT, TOKENS, THREADS = 32, 512, 16, 2
+PORTS = (18101, 18102)
+CHAT = {1: 13, 4: 20, 16: 40, 32: 55}  # clients: seconds of the row, of 380 together
+EMBED = {1: 7, 4: 9}
+OPENVINO = 52
+T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}  # pairs: quantile of their mean
+
+
+def serve_llama(file, port, embed):
+    import xllamacpp
+    p = xllamacpp.CommonParams()
+    p.model.path, p.port, p.hostnames = file, port, ["127.0.0.1"]
+    p.n_parallel, p.n_ctx, p.n_gpu_layers, p.fit_params = SLOTS, SLOTS * CONTEXT, 0, False
+    p.cpuparams.n_threads = p.cpuparams_batch.n_threads = THREADS
+    p.cache_prompt, p.cache_ram_mib, p.verbosity = False, 0, 1
+    if embed:
+        p.embedding, p.n_batch, p.n_ubatch = True, 2048, 2048
+        p.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+    server = xllamacpp.Server(p)
+    signal.sigwait([signal.SIGTERM])
+    os._exit(0 if server else 1)
+
+
+def prompts():
+    """Returns 512 prompts of 32 letters, which are 32 tokens in the files of gguf_shapes.py."""
+    source = random.Random(1)
+    return ["".join(source.choices("efghijklmnopqrstuvwxyz", k=32)) for _ in range(512)]
+
+
+def batches_openvino(file):
+    """Reads lines 'CLIENTS REQUESTS' from stdin and answers each with the tokens per second."""
+    import openvino_genai
+    pipe = openvino_genai.LLMPipeline(file, "CPU", INFERENCE_NUM_THREADS=THREADS)
+    texts, at = prompts(), 0
+    config = openvino_genai.GenerationConfig(max_new_tokens=TOKENS, min_new_tokens=TOKENS, ignore_eos=True,
+                                             do_sample=False, apply_chat_template=False)
+    pipe.generate(texts[:1], config)
+    print("ready", openvino_genai.__version__, flush=True)
+    for line in sys.stdin:
+        clients, requests = map(int, line.split())
+        begin, tokens = time.monotonic(), 0
+        for _ in range(0, requests, clients):
+            batch = [texts[(at + k) % len(texts)] for k in range(clients)]
+            tokens += pipe.generate(batch, config).perf_metrics.get_num_generated_tokens()
+            at += clients
+        print(tokens / (time.monotonic() - begin), flush=True)
+
+
+class Run:
+    def __init__(self, folder, seconds):
+        self.folder, self.out = folder, folder / "results"
+        self.scale, self.end = seconds / 380, time.monotonic() + seconds
+        self.out.mkdir(exist_ok=True)
+        self.data = self.out / "prompts.jsonl"
+        self.data.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts()))
+        self.log = open(self.out / "servers.log", "ab")
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def start(self, command):
+        return subprocess.Popen([str(c) for c in command], stdout=self.log, stderr=self.log)
+
+    def weft(self, file):
+        return self.start([WEFT, "serve", f"m={file},max-model-len={CONTEXT},max-num-seqs={SLOTS}", "--threads", THREADS,
+                           "--port", PORTS[0], "--api-key", "bench", "--no-enable-prefix-caching"])
+
+    def wait(self, port, path, process):
+        while process.poll() is None and self.left() > 0:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        sys.exit(f"the server of port {port} is not ready: see {self.log.name}")
+
+    def bench(self, name, *options):
+        file = self.out / f"{name}.json"
+        command = [WEFT, "bench", f"http://127.0.0.1:{PORTS[0]}", "--api-key", "bench", "--model", "m",
+                   "--no-progress", "--no-metrics", "--output", file, *options]
+        subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, check=True)
+        return json.loads(file.read_text())
+
+    def chat(self, clients):
+        return ("--dataset", self.data, "--ignore-eos", "--output-len", TOKENS, "--concurrency", clients,
+                "--num-prompts", requests_of(clients))
+
+    def row(self, name, seconds, *options):
+        """Two pairs that warm up and show the time of one, then as many as fit, at least 5 and at most 12."""
+        options += ("--against", f"http://127.0.0.1:{PORTS[1]}", "--against-model", "m")
+        if self.left() < seconds * self.scale:
+            print(f"{name}: left out, no time", flush=True)
+            return
+        begin = time.monotonic()
+        self.bench("first", "--runs", 2, *options)
+        pair = (time.monotonic() - begin) / 2
+        pairs = max(5, min(12, int(seconds * self.scale / pair) - 2))
+        compared = self.bench(name, "--runs", pairs, *options)["comparison"]
+        figures = {f["name"]: f for f in compared["figures"]}
+        shown = ("inputs_per_s", "mean_e2el_ms") if "embeddings" in options else \
+            ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
+        cells = [f"{f['a']:.1f} / {f['b']:.1f} = {ratio_text(*(1 / (1 + f[k]) for k in ('difference', 'high', 'low')))}"
+                 f", {f['verdict']}" for f in (figures[s] for s in shown)]
+        print(f"| {name} | {pairs} | {' | '.join(cells)} |", flush=True)
+
+    def next_to_llama(self, shape, kind, rows):
+        file, embed = self.folder / f"{shape}-{kind}.gguf", shape == "bge-small"
+        python = os.environ.get("PEER_LLAMA", "python3")
+        servers = [self.weft(file),
+                   self.start([python, __file__, "llama", file, PORTS[1], *(["embed"] if embed else [])])]
+        try:
+            self.wait(PORTS[0], "/ready", servers[0])
+            self.wait(PORTS[1], "/health", servers[1])
+            for clients, seconds in rows.items():
+                options = ("--backend", "embeddings", "--concurrency", clients, "--num-prompts", 4 * clients,
+                           "--input-len", 64, "--inputs", 4) if embed else self.chat(clients)
+                self.row(f"{shape}-{kind}-{clients}", seconds, *options)
+        finally:
+            stop(servers)
+
+    def next_to_openvino(self, kind):
+        file = self.folder / f"smollm2-135m-{kind}.gguf"
+        peer = subprocess.Popen([os.environ.get("PEER_OPENVINO", "python3"), __file__, "openvino", str(file)],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        server = self.weft(file)
+        try:
+            if not peer.stdout.readline().startswith("ready"):
+                sys.exit(f"OpenVINO is not ready: see {self.log.name}")
+            self.wait(PORTS[0], "/ready", server)
+            for clients in CHAT:
+                pairs = []
+                for _ in range(6):
+                    ours = self.bench("openvino", "--runs", 1, *self.chat(clients))["output_throughput"]
+                    peer.stdin.write(f"{clients} {requests_of(clients)}\n")
+                    peer.stdin.flush()
+                    pairs.append((ours, float(peer.stdout.readline())))
+                logs = [math.log(a / b) for a, b in pairs[1:]]  # the first warms up
+                half = T95[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs))
+                ratio = ratio_text(*(math.exp(statistics.mean(logs) + d) for d in (0, -half, half)))
+                a, b = (statistics.mean(p[i] for p in pairs[1:]) for i in (0, 1))
+                print(f"| openvino-{kind}-{clients} | {len(logs)} | {a:.1f} / {b:.1f} = {ratio} |", flush=True)
+        finally:
+            stop([server, peer])
+
+
+def requests_of(clients):
+    return {1: 3, 4: 8}.get(clients, clients)
+
+
+def ratio_text(middle, low, high):
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def stop(processes):
+    for process in processes:
+        process.terminate()
+        process.wait()
+
+
+def main():
+    if sys.argv[1:2] == ["llama"]:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        serve_llama(sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ["embed"])
+    elif sys.argv[1:2] == ["openvino"]:
+        batches_openvino(sys.argv[2])
+    elif len(sys.argv) in (2, 3):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the servers too
+        run = Run(pathlib.Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 380)
+        run.end -= OPENVINO * run.scale
+        for shape, rows in (("bge-small", EMBED), ("smollm2-135m", CHAT)):
+            for kind in ("Q8_0", "BF16"):
+                run.next_to_llama(shape, kind, rows)
+        run.end += OPENVINO * run.scale
+        run.next_to_openvino("Q8_0")
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
