@@ -145,6 +145,10 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
 {
     attn_run run;
     run.args = *args;
+    if (args->shape.causal)
+        run.args.shape.ahead = 0;
+    else if (args->shape.ahead == 0)
+        run.args.shape.ahead = ATTN_AHEAD_ALL;
     run.work = (const attn_work *)((const char *)args->step + args->step_host->layout.private_part);
     run.partial_out = stream->partial_out;
     run.partial_state = stream->partial_state;

@@ -33,8 +33,8 @@ static __device__ __forceinline__ uint32_t attn_lo(const attn_shape &s, uint32_t
 }
 static __device__ __forceinline__ uint32_t attn_hi(const attn_shape &s, uint32_t p, uint32_t kv_len)
 {
-    uint32_t ahead = s.causal ? 0 : s.ahead != 0 ? s.ahead : kv_len;
-    return p + 1 + ahead < kv_len ? p + 1 + ahead : kv_len;
+    uint32_t end = p + 1 + s.ahead;
+    return end < kv_len ? end : kv_len;
 }
 
 // State of the two query rows (r and r + 8) of a lane: rows are shared by the four lanes of a quad.
