@@ -95,7 +95,7 @@ in_parts() { # name, parts, command
 
 stage "make test" make test
 stage "make test on Debian 13" tools/debian13.sh test
-stage "the longest tests on the emulator" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;race" \
+stage "the longest tests on the emulator" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;asan;race" \
     -DWEFT_TESTS=ON >/dev/null && tools/build.sh soak_tests && ctest --preset release -L soak -j 2'
 stage "suite: dev, but the conformance walk" bash -c "$(suite dev -E conformance)"
 stage "suite: dev, the conformance walk" bash -c "$(suite dev -R conformance)"
