@@ -11,7 +11,7 @@
 enum { ATTN_AHEAD_ALL = 1 << 30 }; // attn_run.args.shape.ahead: all later keys
 
 struct attn_run {
-    attn_args args; // shape.ahead: later keys that a query sees, also 0 if causal
+    attn_args args;        // shape.ahead: later keys that a query sees, also 0 if causal
     const attn_work *work; // device
     float *partial_out, *partial_state, *walk_out;
     uint32_t *arrived;
