@@ -222,7 +222,7 @@ static enum status activation_read(struct model_config *config, const json_t *js
 static enum status biases_read(struct model_config *config, const json_t *json, struct error *err)
 {
     uint32_t flags = config->arch->flags, form = config->arch->form;
-    config->norm_bias = true;
+    config->norm_bias = config->arch->family == ARCH_ENCODER;
     config->up_plain = form & FORM_UP_PLAIN;
     if (config->arch->family == ARCH_ENCODER && !(form & FORM_BIAS_KEYS)) {
         config->qkv_bias = config->o_bias = config->ffn_bias = true;
@@ -432,8 +432,8 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
     for (size_t i = 0; status == STATUS_OK && i < sizeof steps / sizeof steps[0]; i++)
         status = steps[i](out, json, err);
     bool decoder = status == STATUS_OK && out->arch->family == ARCH_DECODER;
-    out->layer_norm = decoder && (out->arch->flags & ARCH_LAYER_NORM);
-    const char *epsilon = decoder && !out->layer_norm ? "rms_norm_eps" : "layer_norm_eps";
+    bool rms = decoder && !(out->arch->flags & ARCH_LAYER_NORM);
+    const char *epsilon = rms ? "rms_norm_eps" : "layer_norm_eps";
     struct config_number wanted = {epsilon, 0, 1,
                                    status == STATUS_OK ? out->arch->norm_epsilon : 0};
     if (status == STATUS_OK)

@@ -90,7 +90,7 @@ struct model_config {
     bool tied_given;
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
     bool up_plain;                   // true if only the ffn's second product has it
-    bool norm_bias;                  // true if LayerNorms have one
+    bool norm_bias;                  // true if norms have a bias; RMS norms have none
     int dtype;                       // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     struct experts_config experts;
@@ -115,7 +115,6 @@ struct model_config {
     struct rope_config ropes[CONFIG_ROPES_MAX];
     uint32_t rope_count; // 0: no rotary embedding
     double epsilon;
-    bool layer_norm; // decoders: true if norms are LayerNorm without bias, else RMS norms
     // Factors: of the embeddings, of each output that is added to the residual, of the logits; 0:
     // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
     double embed_factor, residual_factor, logit_factor;

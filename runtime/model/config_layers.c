@@ -150,7 +150,7 @@ static enum status common_read(struct layer_kind *kind, const struct model_confi
 {
     uint32_t flags = config->arch->flags;
     bool decoder = config->arch->family == ARCH_DECODER;
-    kind->centred = !decoder;
+    kind->centred = !decoder || (flags & ARCH_LAYER_NORM);
     kind->norms = config->arch->form & FORM_BEFORE ? NORM_BEFORE
                   : !decoder                       ? NORM_SUM
                   : flags & ARCH_NORM_ONLY_AFTER   ? NORM_AFTER

@@ -32,28 +32,20 @@ static const struct weight *next_of(const struct forward *f, const struct forwar
     return product ? weight_at(f->weights, op[1].weight) : NULL;
 }
 
-// LayerNorm of a buffer after `add` was added to it.
-static enum status norm_with_mean(struct forward *f, const struct forward_op *op)
+// Adds `add` to the residual, and computes the LayerNorm of the sum.
+static enum status norm_centred(struct forward *f, const struct forward_op *op)
 {
-    struct model *model = f->model;
-    struct layer_norm_args args = {
-        .act = model->act,
-        .residual = model_act(model, op->in),
-        .weight = weight_at(f->weights, op->weight),
-        .out = model_act(model, op->out),
-        .rows = f->rows,
-        .width = model->sizes.hidden,
-        .epsilon = (float)model->config.epsilon,
-    };
+    struct forward_op norm = *op;
+    norm.add = BUFFER_NONE; // the residual contains it
     enum status status = op->add == BUFFER_NONE ? STATUS_OK : layer_add(f, op);
-    return status == STATUS_OK ? op_layer_norm(model, &args) : status;
+    return status == STATUS_OK ? layer_norm_sum(f, &norm) : status;
 }
 
 enum status layer_norm_one(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    if (model->config.layer_norm)
-        return norm_with_mean(f, op);
+    if (model->config.kinds[f->kind].centred)
+        return norm_centred(f, op);
     struct rms_norm_args args = {
         .act = model->act,
         .residual = model_act(model, op->in),

@@ -54,7 +54,7 @@ enum status layer_norm_sum(struct forward *f, const struct forward_op *op)
         .residual = model_act(model, op->in),
         .add = op->add == BUFFER_NONE ? NULL : model_act(model, op->add),
         .weight = weight_at(f->weights, op->weight),
-        .bias = weight_at(f->weights, op->bias),
+        .bias = op->bias ? weight_at(f->weights, op->bias) : NULL,
         .out = model_act(model, op->out),
         .rows = f->rows,
         .width = weight_at(f->weights, op->weight)->shape.n,

@@ -44,17 +44,13 @@ static enum model_buffer list_add_input(struct layer_list *list, const struct la
                                         uint32_t weight)
 {
     bool bare = kind->norms == NORM_AFTER || (kind->bare && weight == LAYER_NORM_ATTN);
-    if (bare || (kind->norms & NORM_BEFORE && kind->centred)) // the last output waits to be added
+    if (bare) // the last output is waiting to be added
         list_add(list,
                  (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
     if (bare || !(kind->norms & NORM_BEFORE))
         return BUFFER_RESIDUAL;
-    if (kind->centred)
-        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_RESIDUAL, BUFFER_NORMED, weight,
-                                           weight + 1, BUFFER_NONE, BUFFER_NONE});
-    else
-        list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight,
-                                           0, BUFFER_DELTA, BUFFER_NONE});
+    list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight,
+                                       weight + 1, BUFFER_DELTA, BUFFER_NONE});
     return BUFFER_NORMED;
 }
 
@@ -173,16 +169,9 @@ static enum model_buffer list_add_final_norm(struct layer_list *list, const stru
 {
     if (kind->norms & NORM_SUM)
         return BUFFER_RESIDUAL;
-    if (kind->centred) {
-        list_add(list,
-                 (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
-        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_RESIDUAL, BUFFER_NORMED,
-                                           MODEL_FINAL_NORM, MODEL_FINAL_NORM_BIAS, BUFFER_NONE,
-                                           BUFFER_NONE});
-    } else {
-        list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED,
-                                           MODEL_FINAL_NORM, 0, BUFFER_DELTA, BUFFER_NONE});
-    }
+    list_add(list,
+             (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, MODEL_FINAL_NORM,
+                                 MODEL_FINAL_NORM_BIAS, BUFFER_DELTA, BUFFER_NONE});
     return BUFFER_NORMED;
 }
 

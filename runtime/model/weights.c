@@ -313,7 +313,7 @@ void weight_add_hidden_norm(struct lister *p, uint32_t index, const char *format
     char name[NAME_MAX_BYTES];
     weight_name(name, p, format, layer, ".weight");
     weight_add_norm(p, index, name, p->config->hidden);
-    if (!p->config->kinds[0].centred || !p->config->norm_bias)
+    if (!p->config->norm_bias)
         return;
     weight_name(name, p, format, layer, ".bias");
     weight_add_vector(p, index + 1, name, p->config->hidden, FILL_ZEROS);

@@ -72,7 +72,7 @@ const struct tensor *weight_find(const struct tensors *, const char *name);
 struct weight_entry *weight_entry_begin(struct lister *, const struct weight_spec *);
 void weight_entry_size(struct lister *, struct weight_entry *);
 void weight_add(struct lister *, const struct weight_spec *); // weight_add_as, not plain
-// Adds a norm of hidden states and, if LayerNorms have one, its bias at the next index.
+// Adds a norm of hidden states and, if the model's norms have a bias, that at the next index.
 void weight_add_hidden_norm(struct lister *, uint32_t index, const char *format, uint32_t layer);
 // out = prefix + name with the layer's number + tail.
 void weight_name(char *out, const struct lister *, const char *format, uint32_t layer,

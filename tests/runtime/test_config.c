@@ -492,7 +492,7 @@ static void test_factors_and_biases_of_families(void **state)
     assert_true(config.embed_factor == 12 && config.residual_factor == 0.25);
     assert_true(config.logit_factor == 0.125 && kind_of(0)->scale == 0.5f);
     parse("CohereForCausalLM", ",\"layer_norm_eps\":1e-3,\"rms_norm_eps\":1e-2");
-    assert_true(config.logit_factor == 0.0625 && config.layer_norm && config.epsilon == 1e-3);
+    assert_true(config.logit_factor == 0.0625 && kind_of(0)->centred && config.epsilon == 1e-3);
     assert_true(kind_of(0)->parallel && kind_of(0)->norms == NORM_BEFORE && config.tied);
     assert_true(config.ropes[0].theta == 5e5);
     parse("LlamaForCausalLM", "");
