@@ -45,8 +45,8 @@ enum status layer_attend_rows(struct forward *f, const struct forward_op *op)
     return op_attn(model, &args);
 }
 
-// out = layer_norm(in + add)
-enum status layer_norm_sum(struct forward *f, const struct forward_op *op)
+// Computes out = LayerNorm(in + add).
+static enum status norm_compute(struct forward *f, const struct forward_op *op, double epsilon)
 {
     struct model *model = f->model;
     struct layer_norm_args args = {
@@ -58,11 +58,19 @@ enum status layer_norm_sum(struct forward *f, const struct forward_op *op)
         .out = model_act(model, op->out),
         .rows = f->rows,
         .width = weight_at(f->weights, op->weight)->shape.n,
-        .epsilon = op->weight >= MODEL_MODULE && f->weights == model->weights
-                       ? 1e-5f // torch's default, which LayerNorm modules have
-                       : (float)model->config.epsilon,
+        .epsilon = (float)epsilon,
     };
     return op_layer_norm(model, &args);
+}
+
+enum status layer_norm_sum(struct forward *f, const struct forward_op *op)
+{
+    return norm_compute(f, op, f->model->config.epsilon);
+}
+
+enum status forward_vector_norm(struct forward *f, const struct forward_op *op)
+{
+    return norm_compute(f, op, 1e-5); // the module LayerNorm has the default of torch
 }
 
 enum status layer_activate(struct forward *f, const struct forward_op *op)

@@ -50,6 +50,7 @@ FORWARD_OP(forward_gather_first);   // the first token of each wanted row
 FORWARD_OP(forward_pool);           // wanted rows to vectors
 FORWARD_OP(forward_pool_score);     // wanted rows by score_pooling, in the activation type
 FORWARD_OP(forward_pool_act);       // wanted rows to vectors in the activation type
+FORWARD_OP(forward_vector_norm);    // LayerNorm of a module
 FORWARD_OP(forward_vector_tanh);    // tanh of a module's output, in place
 FORWARD_OP(forward_vectors);        // vectors of the activation type to f32, normalised
 FORWARD_OP(forward_score_activate); // activation of a score's dense layer, in place

@@ -189,8 +189,8 @@ static void list_make_pool(struct layer_list *list, const struct model_config *c
         const struct vector_module *module = &config->modules[i];
         uint32_t weight = MODEL_MODULE + 2 * i;
         if (module->norm) {
-            list_add(list, (struct forward_op){layer_norm_sum, vectors, vectors, weight, weight + 1,
-                                               BUFFER_NONE, BUFFER_NONE});
+            list_add(list, (struct forward_op){forward_vector_norm, vectors, vectors, weight,
+                                               weight + 1, BUFFER_NONE, BUFFER_NONE});
             continue;
         }
         list_add(list, (struct forward_op){forward_gemm, vectors, other, weight, weight + 1,
