@@ -5,6 +5,7 @@
 #include "runtime/model/config.h"
 
 #include "base/json.h"
+#include "runtime/model/distance.h"
 
 #include <math.h>
 #include <stdio.h>

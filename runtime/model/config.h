@@ -20,12 +20,11 @@
 
 enum {
     CONFIG_LAYERS_MAX = 1024,
-    CONFIG_KINDS_MAX = 4,         // kinds of layers of a model
-    CONFIG_ROPES_MAX = 2,         // rotary tables of a model
-    CONFIG_MODULES_MAX = 4,       // modules after pooling
-    ARCH_NAME_MAX = 128,          // bytes of an architecture's name
-    DISTANCE_BUCKETS_REACH = 128, // distances from here on are in the last bucket
-    DISTANCES_MAX = 1 << 26,      // biases of all heads
+    CONFIG_KINDS_MAX = 4,    // kinds of layers of a model
+    CONFIG_ROPES_MAX = 2,    // rotary tables of a model
+    CONFIG_MODULES_MAX = 4,  // modules after pooling
+    ARCH_NAME_MAX = 128,     // bytes of an architecture's name
+    DISTANCES_MAX = 1 << 26, // biases by distance of all heads
 };
 
 // Positions of a layer's norms.

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-enum { BUCKETS_DISTANCE = 128 }; // from here on all distances are in the last bucket
-
 static uint32_t bucket_of(int64_t distance, uint32_t buckets)
 {
     uint32_t half = buckets / 2, exact = half / 2;
@@ -13,8 +11,8 @@ static uint32_t bucket_of(int64_t distance, uint32_t buckets)
     uint64_t far = (uint64_t)(distance < 0 ? -distance : distance);
     if (far < exact)
         return first + (uint32_t)far;
-    float grown = logf((float)far / (float)exact) / (float)log((double)BUCKETS_DISTANCE / exact) *
-                  (float)(half - exact);
+    float grown = logf((float)far / (float)exact) /
+                  (float)log((double)DISTANCE_BUCKETS_REACH / exact) * (float)(half - exact);
     uint32_t bucket = exact + (uint32_t)grown;
     return first + (bucket < half - 1 ? bucket : half - 1);
 }
@@ -43,10 +41,12 @@ static double slope_of(uint32_t head, uint32_t heads)
 void distance_slopes(float *out, uint32_t heads, uint32_t reach)
 {
     uint32_t each = 2 * reach + 1;
-    for (uint32_t h = 0; h < heads; h++)
+    for (uint32_t h = 0; h < heads; h++) {
+        double slope = slope_of(h, heads);
         for (uint32_t i = 0; i < each; i++) {
             int64_t distance = (int64_t)i - reach;
             out[(uint64_t)h * each + i] =
-                (float)(-slope_of(h, heads) * (double)(distance < 0 ? -distance : distance));
+                (float)(-slope * (double)(distance < 0 ? -distance : distance));
         }
+    }
 }

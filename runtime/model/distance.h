@@ -6,9 +6,12 @@
 
 #include <stdint.h>
 
-// Fills a table from values [buckets][heads]. Half of the buckets are for keys after the query.
-// Of each half, the first half is one distance each, and the rest grows with the logarithm up to
-// 128 (Raffel et al. 2020, T5, section 2.1), computed in float32 like the reference.
+enum { DISTANCE_BUCKETS_REACH = 128 }; // all distances from this one on are in the last bucket
+
+// Fills a table from values [buckets][heads]. Half of the buckets are for keys after the query. In
+// each half, the first half of the buckets has one distance each; the others have ranges whose
+// length grows with the logarithm up to DISTANCE_BUCKETS_REACH (Raffel et al. 2020, T5, section
+// 2.1). The function computes in float32 like the reference.
 void distance_buckets(float *out, const float *values, uint32_t buckets, uint32_t heads,
                       uint32_t reach);
 

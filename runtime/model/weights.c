@@ -139,8 +139,8 @@ struct weight_entry *weight_entry_add(struct lister *p, uint32_t index,
     return entry;
 }
 
-// Appends an entry for the rank's part.
-struct weight_entry *weight_entry_begin(struct lister *p, const struct weight_spec *spec)
+// Appends an entry for the rank's part of each tensor.
+static struct weight_entry *weight_entry_begin(struct lister *p, const struct weight_spec *spec)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < spec->part_count; i++)

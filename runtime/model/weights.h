@@ -99,7 +99,9 @@ struct weight_entry {
     const struct tensor **others; // [other_count] tensors of experts that other ranks hold, or NULL
     uint32_t other_count;
     bool difference; // true: a single row, parts[0] minus parts[1]
-    bool distance;   // true: the bias by distance, computed from parts[0] if it has a tensor
+    // Number of heads of the bias by distance; 0: another weight. The table is computed: from the
+    // values of the buckets in parts[0], or, without parts, by ALiBi.
+    uint32_t distance_heads;
     uint64_t bytes;  // packed size on the device
     uint64_t offset; // offset in the device memory of all weights
 };
@@ -114,7 +116,6 @@ struct weight_list {
     enum dtype dtype;         // dtype of the products
     bool codes;               // true if quantised tensors are held in their own format
     bool int4;                // true if products are quantised to 4 bits
-    uint32_t heads, reach;    // of the bias by distance
     enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };
 

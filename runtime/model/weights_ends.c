@@ -184,33 +184,25 @@ void weight_add_score(struct lister *p)
     }
 }
 
-// Adds the bias of the scores by distance. Its tensor, if it has one, is [buckets][heads].
+// Adds the bias of the scores by distance. DISTANCE_BUCKETS has a tensor [buckets][heads].
 static void weight_add_distance(struct lister *p)
 {
     const struct model_config *c = p->config;
     if (p->status != STATUS_OK)
         return;
-    struct model_span all = span_whole(c->heads * (2 * c->reach + 1));
-    struct weight_spec spec = {
-        MODEL_DISTANCE, WEIGHT_VECTOR, DTYPE_F32, FILL_ZEROS, span_whole(1), 1, {{NULL, all}}};
-    struct weight_entry *entry = weight_entry_begin(p, &spec);
-    struct weight_part *part = &entry->parts[0];
     bool stored = c->distance == DISTANCE_BUCKETS;
-    entry->distance = p->args->tensors || !stored;
-    *part = (struct weight_part){.rows = stored ? c->buckets : all.whole,
-                                 .cols = stored ? c->heads : 1,
-                                 .stride = stored ? c->heads : 1};
-    entry->part_count = stored;
-    p->list->heads = c->heads;
-    p->list->reach = c->reach;
+    uint32_t n = c->heads * (2 * c->reach + 1);
+    struct weight_shape shape = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+    struct weight_entry *entry = weight_entry_add(p, MODEL_DISTANCE, &shape, FILL_ZEROS, stored);
+    entry->distance_heads = c->heads;
     if (stored) {
         char name[NAME_MAX_BYTES];
         weight_name(name, p, c->arch->names->distance, 0, "");
+        entry->parts[0] =
+            (struct weight_part){.rows = c->buckets, .cols = c->heads, .stride = c->heads};
         p->list->parameter_count += (uint64_t)c->buckets * c->heads;
         if (p->args->tensors)
-            weight_part_find(p, part, name, 0, c->buckets, c->heads);
-        else // filled with zeros
-            *part = (struct weight_part){.rows = all.whole, .cols = 1, .stride = 1};
+            weight_part_find(p, &entry->parts[0], name, 0, c->buckets, c->heads);
     }
     weight_entry_size(p, entry);
 }

@@ -68,8 +68,7 @@ struct model_span weight_axis_cut(struct model_span span, enum shard_axis axis,
                                   enum shard_axis along);
 // Finds a tensor. Older checkpoints call the weight and bias of a LayerNorm gamma and beta.
 const struct tensor *weight_find(const struct tensors *, const char *name);
-// Appends an entry for the rank's part; weight_entry_size sets its size and its place.
-struct weight_entry *weight_entry_begin(struct lister *, const struct weight_spec *);
+// Sets the size of an entry and its offset in device memory.
 void weight_entry_size(struct lister *, struct weight_entry *);
 void weight_add(struct lister *, const struct weight_spec *); // weight_add_as, not plain
 // Adds a norm of hidden states and, if the model's norms have a bias, that at the next index.

@@ -48,26 +48,26 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     return status;
 }
 
-// Loads the bias by distance, from the values of the buckets or of ALiBi.
+// Loads the bias by distance, which it computes from the values of the buckets or by ALiBi.
 static enum status put_distance(struct loader *l, struct weight *weight,
                                 const struct weight_entry *entry)
 {
-    const struct weight_part *part = &entry->parts[0];
-    uint32_t heads = l->list->heads, reach = l->list->reach;
-    float *values =
-        part->tensor ? heap_alloc((size_t)part->rows * part->cols * sizeof *values) : NULL;
+    uint32_t heads = entry->distance_heads, reach = (weight->shape.n / heads - 1) / 2;
     float *table = heap_alloc((size_t)weight->shape.n * sizeof *table);
-    const struct tensor_place place = {0, part->rows, 0, part->cols, part->stride};
-    if (values) {
-        tensor_rows_read(values, part->tensor, &place);
+    if (entry->part_count > 0) {
+        const struct weight_part *part = &entry->parts[0];
+        const struct tensor_place place = {0, part->rows, 0, part->cols, part->stride};
+        float *values = heap_alloc_zeroed((size_t)part->rows * part->cols, sizeof *values);
+        if (part->tensor) // else without a checkpoint, with values of zero
+            tensor_rows_read(values, part->tensor, &place);
         distance_buckets(table, values, part->rows, heads, reach);
+        heap_free(values);
     } else {
         distance_slopes(table, heads, reach);
     }
     struct weight_source source = {
         .map = table, .fd = -1, .rows = weight->shape.n, .cols = 1, .dtype = DTYPE_F32};
     enum status status = rows_put(l, weight, 0, &source);
-    heap_free(values);
     heap_free(table);
     return status;
 }
@@ -267,7 +267,7 @@ static enum status entry_load(struct loader *l, struct weight *weight,
     enum status status = STATUS_OK;
     if (entry->difference)
         status = put_difference(l, weight, entry);
-    else if (entry->distance)
+    else if (entry->distance_heads > 0)
         status = put_distance(l, weight, entry);
     else
         for (uint32_t i = 0; status == STATUS_OK && i < entry->part_count; i++)
