@@ -6,18 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
+// Adds a complete matrix of one tensor, on every rank, in the dtype of tables and score heads.
+static void weight_add_matrix(struct lister *p, uint32_t index, enum weight_use use,
+                              const char *name, uint32_t rows, uint32_t cols)
+{
+    struct weight_spec spec = {
+        index, use, p->list->side, FILL_RANDOM, span_whole(cols), 1, {{name, span_whole(rows)}}};
+    weight_add(p, &spec);
+}
+
 static void weight_add_table(struct lister *p, uint32_t index, const char *format, uint32_t rows)
 {
     char name[NAME_MAX_BYTES];
     weight_name(name, p, format, 0, "");
-    struct weight_spec spec = {index,
-                               WEIGHT_ROWS,
-                               p->list->side,
-                               FILL_RANDOM,
-                               span_whole(p->config->hidden),
-                               1,
-                               {{name, span_whole(rows)}}};
-    weight_add(p, &spec);
+    weight_add_matrix(p, index, WEIGHT_ROWS, name, rows, p->config->hidden);
 }
 
 // Returns true if the checkpoint has both tables, of one shape, with different bytes.
@@ -111,18 +113,11 @@ static void weight_add_answer(struct lister *p)
 }
 
 static void weight_add_linear(struct lister *p, uint32_t index, const char *name, uint32_t rows,
-                              bool bias)
+                              uint32_t cols, bool bias)
 {
     char full[NAME_MAX_BYTES + 8];
     snprintf(full, sizeof full, "%s.weight", name);
-    struct weight_spec spec = {index,
-                               WEIGHT_PRODUCT,
-                               p->list->side,
-                               FILL_RANDOM,
-                               span_whole(p->config->hidden),
-                               1,
-                               {{full, span_whole(rows)}}};
-    weight_add(p, &spec);
+    weight_add_matrix(p, index, WEIGHT_PRODUCT, full, rows, cols);
     snprintf(full, sizeof full, "%s.bias", name);
     if (bias)
         weight_add_vector(p, index + 1, full, rows, FILL_ZEROS);
@@ -144,7 +139,13 @@ static void labels_check(struct lister *p, const char *name)
 static void weight_add_head(struct lister *p, const char *name, bool bias)
 {
     labels_check(p, name);
-    weight_add_linear(p, MODEL_SCORE, name, 1, bias);
+    weight_add_linear(p, MODEL_SCORE, name, 1, p->config->hidden, bias);
+}
+
+static void weight_add_dense(struct lister *p, const char *name, bool bias)
+{
+    uint32_t hidden = p->config->hidden;
+    weight_add_linear(p, MODEL_SCORE_DENSE, name, hidden, hidden, bias);
 }
 
 void weight_add_score(struct lister *p)
@@ -159,16 +160,15 @@ void weight_add_score(struct lister *p)
         break;
     case HEAD_POOLER:
         weight_name(pooler, p, "pooler.dense", 0, "");
-        weight_add_linear(p, MODEL_SCORE_DENSE, pooler, p->config->hidden, true);
+        weight_add_dense(p, pooler, true);
         weight_add_head(p, "classifier", true);
         break;
     case HEAD_PRE_CLASSIFIER:
-        weight_add_linear(p, MODEL_SCORE_DENSE, "pre_classifier", p->config->hidden, true);
+        weight_add_dense(p, "pre_classifier", true);
         weight_add_head(p, "classifier", true);
         break;
     case HEAD_DENSE_NORM:
-        weight_add_linear(p, MODEL_SCORE_DENSE, "head.dense", p->config->hidden,
-                          p->config->score_bias);
+        weight_add_dense(p, "head.dense", p->config->score_bias);
         weight_add_vector(p, MODEL_SCORE_NORM, "head.norm.weight", p->config->hidden, FILL_ONES);
         if (p->config->norm_bias)
             weight_add_vector(p, MODEL_SCORE_NORM_BIAS, "head.norm.bias", p->config->hidden,
@@ -176,7 +176,7 @@ void weight_add_score(struct lister *p)
         weight_add_head(p, "classifier", true);
         break;
     case HEAD_CLASSIFIER:
-        weight_add_linear(p, MODEL_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
+        weight_add_dense(p, "classifier.dense", true);
         weight_add_head(p, "classifier.out_proj", true);
         break;
     case HEAD_NONE:
@@ -220,20 +220,12 @@ void weight_add_modules(struct lister *p)
             args.tensors = args.module_tensors[i];
         p->args = &args;
         p->prefix = "";
-        struct weight_spec spec = {index,
-                                   WEIGHT_PRODUCT,
-                                   p->list->side,
-                                   FILL_RANDOM,
-                                   span_whole(m->in),
-                                   1,
-                                   {{"linear.weight", span_whole(m->out)}}};
-        if (m->norm)
+        if (m->norm) {
             weight_add_vector(p, index, "norm.weight", m->in, FILL_ONES);
-        else
-            weight_add(p, &spec);
-        if (m->norm || m->bias)
-            weight_add_vector(p, index + 1, m->norm ? "norm.bias" : "linear.bias", m->out,
-                              FILL_ZEROS);
+            weight_add_vector(p, index + 1, "norm.bias", m->in, FILL_ZEROS);
+        } else {
+            weight_add_linear(p, index, "linear", m->out, m->in, m->bias);
+        }
         if (p->status != STATUS_OK)
             error_prefix(p->err, "%s", m->folder);
         p->args = model;
