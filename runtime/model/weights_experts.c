@@ -20,7 +20,7 @@ static void add_rows(struct lister *p, uint32_t layer, enum layer_weight kind, c
                      uint32_t rows)
 {
     char name[NAME_MAX_BYTES];
-    weight_name_make(name, p, format, layer, 0, ".weight");
+    weight_name(name, p, format, layer, ".weight");
     struct weight_spec spec = {layer_weight_index(layer, kind),
                                WEIGHT_PRODUCT,
                                router_dtype(p),
@@ -34,19 +34,20 @@ static void add_rows(struct lister *p, uint32_t layer, enum layer_weight kind, c
 // A stack of matrices; each has the rows of one or two tensors.
 struct stack {
     enum layer_weight kind;
-    uint32_t each;       // number of tensors
-    const char *name[2]; // of one expert
-    const char *stack[2];
-    uint32_t rows, cols; // of one expert's tensor
+    uint32_t each;        // number of tensors
+    const char *name[2];  // names of the tensors of one expert
+    const char *stack[2]; // names of the tensors of all experts
+    uint32_t rows, cols;  // size of one expert's tensor
+    bool stored;          // true if the checkpoint has the tensors of all experts
 };
 
-// Returns true if the checkpoint has tensors of all experts.
-static bool stacks_stored(const struct lister *p, uint32_t layer, const struct stack *s)
+// Returns true if the checkpoint has the tensors of all experts.
+static bool stack_stored(const struct lister *p, uint32_t layer, const struct stack *s)
 {
     char name[NAME_MAX_BYTES];
     if (!s->stack[0] || !p->args->tensors)
         return false;
-    weight_name_make(name, p, s->stack[0], layer, 0, ".weight");
+    weight_name(name, p, s->stack[0], layer, ".weight");
     return !s->name[0] || tensors_find(p->args->tensors, name) != NULL;
 }
 
@@ -55,13 +56,13 @@ static void stack_part_find(struct lister *p, uint32_t layer, const struct stack
                             struct weight_part *part, uint32_t expert, uint32_t i)
 {
     char name[NAME_MAX_BYTES];
-    if (!stacks_stored(p, layer, s)) {
+    if (!s->stored) {
         weight_name_make(name, p, s->name[i], layer, expert, ".weight");
         weight_part_find(p, part, name, 0, s->rows, s->cols);
         return;
     }
     bool fused = s->each == 2 && s->stack[0] == s->stack[1];
-    weight_name_make(name, p, s->stack[i], layer, 0, ".weight");
+    weight_name(name, p, s->stack[i], layer, ".weight");
     part->from_row = fused ? (2 * expert + i) * s->rows : expert * s->rows;
     weight_part_find(p, part, name, p->config->experts.count, s->rows * (fused ? 2 : 1), s->cols);
 }
@@ -83,7 +84,7 @@ static void others_find(struct lister *p, uint32_t layer, const struct stack *s,
     }
 }
 
-static void stack_add(struct lister *p, uint32_t layer, const struct stack *s)
+static void stack_add(struct lister *p, uint32_t layer, struct stack *s)
 {
     const struct model_span *experts = &p->args->sizes->experts;
     uint32_t count = experts->count, rows = s->each * s->rows;
@@ -96,6 +97,7 @@ static void stack_add(struct lister *p, uint32_t layer, const struct stack *s)
                                  .stack = count};
     struct weight_entry *entry = weight_entry_add(p, layer_weight_index(layer, s->kind), &shape,
                                                   FILL_RANDOM, count * s->each);
+    s->stored = stack_stored(p, layer, s);
     for (uint32_t j = 0; j < entry->part_count && p->status == STATUS_OK; j++) {
         uint32_t expert = experts->first + j / s->each, i = j % s->each;
         entry->parts[j] = (struct weight_part){.to_row = j * s->rows,
@@ -136,13 +138,14 @@ void weight_add_experts(struct lister *p, uint32_t layer)
                        {names->gate, names->up},
                        {names->gate_stack, names->up_stack},
                        e->width,
-                       p->config->hidden};
-    struct stack down = {LAYER_EXPERT_DOWN, 1,       {names->down}, {names->down_stack},
-                         p->config->hidden, e->width};
+                       p->config->hidden,
+                       false};
+    struct stack down = {LAYER_EXPERT_DOWN, 1,        {names->down}, {names->down_stack},
+                         p->config->hidden, e->width, false};
     char name[NAME_MAX_BYTES];
     add_rows(p, layer, LAYER_ROUTER, names->router, e->count);
     if (names->correction) {
-        weight_name_make(name, p, names->correction, layer, 0, "");
+        weight_name(name, p, names->correction, layer, "");
         weight_add_vector(p, layer_weight_index(layer, LAYER_ROUTER_CORRECTION), name, e->count,
                           FILL_ZEROS);
     }
