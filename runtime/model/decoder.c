@@ -26,10 +26,7 @@ static enum status decoder_embed(struct forward *f, const struct forward_op *op)
 // another op follows.
 static const struct weight *next_of(const struct forward *f, const struct forward_op *op)
 {
-    bool product = op[1].run == forward_gemm || op[1].run == forward_sum ||
-                   op[1].run == forward_logits || op[1].run == forward_head ||
-                   op[1].run == forward_part;
-    return product ? weight_at(f->weights, op[1].weight) : NULL;
+    return forward_is_product(&op[1]) ? weight_at(f->weights, op[1].weight) : NULL;
 }
 
 // Adds `add` to the residual, and computes the LayerNorm of the sum.

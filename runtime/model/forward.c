@@ -204,12 +204,17 @@ static enum status list_run(struct forward *f, const struct forward_op *op)
     return status;
 }
 
+bool forward_is_product(const struct forward_op *op)
+{
+    return op->run == forward_gemm || op->run == forward_sum || op->run == forward_part ||
+           op->run == forward_head || op->run == forward_logits;
+}
+
 static enum status products_run(struct forward *f, const struct forward_op *op)
 {
     enum status status = STATUS_OK;
     for (; status == STATUS_OK && op->run; op++)
-        if (op->run == forward_gemm || op->run == forward_sum || op->run == forward_head ||
-            op->run == forward_logits || op->run == forward_part)
+        if (forward_is_product(op))
             status = op->run(f, op);
     return status;
 }

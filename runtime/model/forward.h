@@ -35,6 +35,8 @@ enum status forward_run(struct model *model, const struct step *host) MUST_USE;
 // Enqueues only products, those of one layer of each kind and of the head with this number of
 // tokens, so that the device tunes them.
 enum status forward_products(struct model *model, uint32_t tokens) MUST_USE;
+// Returns true for an op that multiplies by its weight with the op gemm.
+bool forward_is_product(const struct forward_op *op);
 
 // A function of a list.
 #define FORWARD_OP(name) enum status name(struct forward *f, const struct forward_op *op) MUST_USE
