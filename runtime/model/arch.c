@@ -621,18 +621,22 @@ static size_t family_bytes(const char *name)
     return end ? (size_t)(end - name) : strlen(name);
 }
 
+void architecture_list_add(char *out, size_t bytes, const char *name)
+{
+    size_t used = strlen(out);
+    snprintf(out + used, bytes - used, "%s%.*s", used > 0 ? ", " : "", (int)family_bytes(name),
+             name);
+}
+
 void architecture_list(char *out, size_t bytes)
 {
-    size_t used = 0;
     const char *last = "";
-    for (size_t i = 0; i < ARCHITECTURE_COUNT && used < bytes; i++) {
+    out[0] = '\0';
+    for (size_t i = 0; i < ARCHITECTURE_COUNT; i++) {
         const char *name = architectures[i].name;
         size_t family = family_bytes(name);
-        if (family == family_bytes(last) && memcmp(name, last, family) == 0)
-            continue;
-        int wrote = snprintf(out + used, bytes - used, "%s%.*s", last[0] != '\0' ? ", " : "",
-                             (int)family, name);
-        used += wrote > 0 ? (size_t)wrote : 0;
+        if (family != family_bytes(last) || memcmp(name, last, family) != 0)
+            architecture_list_add(out, bytes, name);
         last = name;
     }
 }

@@ -150,3 +150,6 @@ const struct architecture *architecture_at(uint32_t i);
 // Writes the names of the families of architectures ("Llama, Mistral"), each once, to `out`, and
 // truncates at `bytes`.
 void architecture_list(char *out, size_t bytes);
+
+// Appends the family of a published name to a list ("Llama, Mistral"), and truncates at `bytes`.
+void architecture_list_add(char *out, size_t bytes, const char *name);

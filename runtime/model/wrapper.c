@@ -162,13 +162,9 @@ const struct wrapper *wrapper_at(uint32_t i)
 
 void wrapper_list(char *out, size_t bytes)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < WRAPPER_COUNT && used < bytes; i++) {
-        size_t family = (size_t)(strstr(wrappers[i].name, "For") - wrappers[i].name);
-        int wrote = snprintf(out + used, bytes - used, "%s%.*s", i > 0 ? ", " : "", (int)family,
-                             wrappers[i].name);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
+    out[0] = '\0';
+    for (size_t i = 0; i < WRAPPER_COUNT; i++)
+        architecture_list_add(out, bytes, wrappers[i].name);
 }
 
 // Returns the length of the next word of a list separated by spaces, and sets *word to it; 0: none.
