@@ -45,6 +45,15 @@ enum status config_count(uint32_t *out, const json_t *json, const struct config_
     return STATUS_OK;
 }
 
+enum status config_counts(const struct config_field *fields, size_t count, const json_t *json,
+                          struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < count && status == STATUS_OK; i++)
+        status = config_count(fields[i].out, json, &fields[i].wanted, err);
+    return status;
+}
+
 enum status config_bool(bool *out, const json_t *json, const char *name, bool fallback,
                         struct error *err)
 {
@@ -103,10 +112,7 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
     // Null: equal to the number of heads.
     const json_t *kv = json_object_get(json, "num_key_value_heads");
     double kv_heads = json_is_null(kv) ? 0 : arch->kv_heads;
-    const struct {
-        uint32_t *out;
-        struct config_number wanted;
-    } fields[] = {
+    const struct config_field fields[] = {
         {&config->vocab, {"vocab_size", 1, 1 << 24, NAN}},
         {&config->hidden, {"hidden_size", 8, 1 << 16, NAN}},
         {&config->layers, {"num_hidden_layers", 1, CONFIG_LAYERS_MAX, NAN}},
@@ -117,11 +123,9 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
         {&config->types, {"type_vocab_size", 0, 1024, arch->types}},
         {&config->further_layers, {"num_nextn_predict_layers", 0, CONFIG_LAYERS_MAX, 0}},
     };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        enum status status = config_count(fields[i].out, json, &fields[i].wanted, err);
-        if (status != STATUS_OK)
-            return status;
-    }
+    enum status status = config_counts(fields, sizeof fields / sizeof fields[0], json, err);
+    if (status != STATUS_OK)
+        return status;
     if (config->kv_heads == 0 || arch->family == ARCH_ENCODER)
         config->kv_heads = config->heads;
     // A head_dim of null means hidden / heads, even if the architecture has a default.

@@ -62,16 +62,6 @@ struct layer_kind {
     enum activation activation;
 };
 
-// The mixture of experts of a model's layers. count 0: the model has none.
-struct experts_config {
-    uint32_t count, chosen;       // experts of a layer; those of a token
-    uint32_t width;               // inner columns of an expert
-    uint32_t shared_width;        // inner columns of the shared expert; 0: none
-    enum route_score score;       // and the fields below: see struct route_args
-    uint32_t groups, groups_kept; // 0: no groups
-    bool renormalise;
-    double factor;
-};
 struct model_config {
     const char *name; // published name of the architecture, or of the wrapper
     const struct architecture *arch;
@@ -195,5 +185,11 @@ enum status config_number(double *out, const json_t *json, const struct config_n
                           struct error *err) MUST_USE;
 enum status config_count(uint32_t *out, const json_t *json, const struct config_number *wanted,
                          struct error *err) MUST_USE;
+struct config_field {
+    uint32_t *out;
+    struct config_number wanted;
+};
+enum status config_counts(const struct config_field *fields, size_t count, const json_t *json,
+                          struct error *err) MUST_USE;
 enum status config_bool(bool *out, const json_t *json, const char *name, bool fallback,
                         struct error *err) MUST_USE;

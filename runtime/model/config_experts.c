@@ -5,14 +5,6 @@
 
 #include <math.h>
 
-// Reads a count whose key may be NULL; the value is then 0.
-static enum status key_count(uint32_t *out, const json_t *json, const char *key, uint32_t high,
-                             struct error *err)
-{
-    struct config_number wanted = {key, 1, high, NAN};
-    return key ? config_count(out, json, &wanted, err) : STATUS_OK;
-}
-
 // Sets the columns of the shared expert.
 static enum status shared_read(struct experts_config *e, const struct arch_experts *names,
                                const json_t *json, struct error *err)
@@ -59,24 +51,21 @@ enum status experts_config_parse(struct model_config *config, const json_t *json
     struct experts_config *e = &config->experts;
     if (!names)
         return STATUS_OK;
-    struct config_number groups = {"n_group", 1, EXPERTS_MAX, 1};
-    struct config_number kept = {"topk_group", 1, EXPERTS_MAX, 1};
+    const struct config_field fields[] = {
+        {&e->count, {names->count, 1, EXPERTS_MAX, NAN}},
+        {&e->chosen, {names->chosen, 1, EXPERTS_CHOSEN_MAX, NAN}},
+        {&e->width, {names->width, 1, 1 << 20, NAN}},
+        {&e->groups, {"n_group", 1, EXPERTS_MAX, 1}},
+        {&e->groups_kept, {"topk_group", 1, EXPERTS_MAX, 1}},
+    };
     struct config_number factor = {"routed_scaling_factor", 1e-6, 1e6, 1};
     e->score = names->score;
-    enum status status = key_count(&e->count, json, names->count, EXPERTS_MAX, err);
-    if (status == STATUS_OK)
-        status = key_count(&e->chosen, json, names->chosen, EXPERTS_CHOSEN_MAX, err);
-    if (status == STATUS_OK)
-        status = key_count(&e->width, json, names->width, 1 << 20, err);
+    enum status status = config_counts(fields, sizeof fields / sizeof fields[0], json, err);
     if (status == STATUS_OK)
         status = shared_read(e, names, json, err);
     if (status == STATUS_OK)
         status = config_bool(&e->renormalise, json, "norm_topk_prob", false, err);
     e->renormalise = e->renormalise || names->renormalises;
-    if (status == STATUS_OK)
-        status = config_count(&e->groups, json, &groups, err);
-    if (status == STATUS_OK)
-        status = config_count(&e->groups_kept, json, &kept, err);
     if (status == STATUS_OK)
         status = config_number(&e->factor, json, &factor, err);
     if (e->groups == e->groups_kept)
@@ -88,10 +77,7 @@ enum status experts_config_layer(bool *out, const struct model_config *config, c
                                  uint32_t layer, struct error *err)
 {
     uint32_t dense, first, step, interval, last;
-    const struct {
-        uint32_t *out;
-        struct config_number wanted;
-    } fields[] = {
+    const struct config_field fields[] = {
         {&dense, {"first_k_dense_replace", 0, CONFIG_LAYERS_MAX, 0}},
         {&step, {"decoder_sparse_step", 1, CONFIG_LAYERS_MAX, 1}},
         {&first, {"moe_layer_start_index", 0, CONFIG_LAYERS_MAX, 0}},
@@ -103,12 +89,10 @@ enum status experts_config_layer(bool *out, const struct model_config *config, c
     *out = false;
     if (config->experts.count == 0)
         return STATUS_OK;
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        enum status status = config_count(fields[i].out, json, &fields[i].wanted, err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    enum status status = config_number(&end_given, json, &end, err);
+    enum status status = config_counts(fields, sizeof fields / sizeof fields[0], json, err);
+    if (status != STATUS_OK)
+        return status;
+    status = config_number(&end_given, json, &end, err);
     last = end_given < 0 ? config->layers - 1 : (uint32_t)end_given;
     *out = layer >= dense && layer >= first && layer <= last && (layer + 1) % step == 0 &&
            (layer + 1) % interval == 0;

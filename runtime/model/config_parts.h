@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of struct model_config (config.h): rotary settings, modules after pooling, the
-// bias by distance.
+// Parts of struct model_config (config.h): rotary settings, modules after pooling, mixtures of
+// experts, the bias by distance.
 #pragma once
 
+#include "kernels/experts.h"
 #include "runtime/source/modules.h"
 
 #include <stdbool.h>
@@ -43,6 +44,17 @@ struct vector_module {
     bool bias;        // true if the product has a bias
     bool tanh;        // true if tanh follows the product
     char folder[MODULE_FOLDER_MAX];
+};
+
+// The mixture of experts of a model's layers. count 0: the model has none.
+struct experts_config {
+    uint32_t count, chosen;       // number of experts of a layer; number that a token chooses
+    uint32_t width;               // inner columns of an expert
+    uint32_t shared_width;        // inner columns of the shared expert; 0: none
+    enum route_score score;       // this field and the next ones: see struct route_args
+    uint32_t groups, groups_kept; // 0: no groups
+    bool renormalise;
+    double factor;
 };
 
 // Bias of the scores by the distance of query and key.
