@@ -359,17 +359,9 @@ static enum status score_read(struct model_config *config, const json_t *json, s
                : status;
 }
 
-static enum status encoder_read(struct model_config *config, const json_t *json, struct error *err)
+// Reads the longest sequence of an encoder with a table of positions or with ALiBi.
+static enum status lengths_read(struct model_config *config, const json_t *json, struct error *err)
 {
-    uint32_t form = config->arch->form;
-    enum status read = score_read(config, json, err);
-    if (read == STATUS_OK)
-        read = distance_read(config, json, err);
-    if (read == STATUS_OK && form & (FORM_ROPE | FORM_ALIBI))
-        read = word_check(config, json, "position_embedding_type",
-                          form & FORM_ROPE ? "rope" : "alibi", err);
-    if (read != STATUS_OK || form & FORM_ROPE)
-        return read == STATUS_OK ? rope_config_parse(config, json, err) : read;
     if (config->arch->flags & ARCH_POSITION_OFFSET) {
         uint32_t padding;
         struct config_number wanted = {"pad_token_id", 0, 1 << 20, 1};
@@ -386,6 +378,21 @@ static enum status encoder_read(struct model_config *config, const json_t *json,
     config->length_max = config->positions - config->position_offset;
     config->length_default = config->length_max;
     return STATUS_OK;
+}
+
+static enum status encoder_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    uint32_t form = config->arch->form;
+    enum status status = score_read(config, json, err);
+    if (status == STATUS_OK)
+        status = distance_read(config, json, err);
+    if (status == STATUS_OK && form & (FORM_ROPE | FORM_ALIBI))
+        status = word_check(config, json, "position_embedding_type",
+                            form & FORM_ROPE ? "rope" : "alibi", err);
+    if (status != STATUS_OK)
+        return status;
+    return form & FORM_ROPE ? rope_config_parse(config, json, err)
+                            : lengths_read(config, json, err);
 }
 
 static enum status labels_read(struct model_config *config, const json_t *json, struct error *err)

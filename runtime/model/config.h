@@ -151,7 +151,7 @@ enum status rope_config_parse(struct model_config *config, const json_t *json,
                               struct error *err) MUST_USE;
 
 // Reads the modules after pooling (config_modules.c): Dense and LayerNorm; Dropout changes nothing.
-// Sets vector_width, for which `hidden` must have been read.
+// config.json must have been read, which sets vector_width; Dense modules change it.
 enum status vector_modules_read(struct model_config *config, const struct modules *modules,
                                 const char *folder, struct error *err) MUST_USE;
 

@@ -383,7 +383,6 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     }
     if (status == STATUS_OK)
         status = kind_settle(out, &files.modules, json, sentence, folder, err);
-    out->vector_width = out->hidden;
     if (status == STATUS_OK && out->kind == MODEL_EMBEDDER)
         status = vector_modules_read(out, &files.modules, folder, err);
     if (status == STATUS_OK && out->kind != MODEL_EMBEDDER && !out->kinds[0].causal &&

@@ -85,7 +85,6 @@ enum status vector_modules_read(struct model_config *config, const struct module
                                 const char *folder, struct error *err)
 {
     bool pooled = false, normalised = false;
-    config->vector_width = config->hidden;
     for (uint32_t i = 0; i < modules->count; i++) {
         const struct module *module = &modules->at[i];
         bool changes = strcmp(module->kind, "Dense") == 0 || strcmp(module->kind, "LayerNorm") == 0;

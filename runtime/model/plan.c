@@ -144,18 +144,18 @@ static uint32_t penalty_rows(const struct model_options *options,
     return smaller(options->penalty_rows >= 0 ? (uint32_t)options->penalty_rows : usual, sequences);
 }
 
-// Chooses the capacity of a step. A generator has a row for each sequence. An encoder keeps nothing
-// between steps and has as many rows as short texts fit.
+// Chooses the capacity of a step. A generator has a row for each sequence. A model without KV
+// blocks keeps nothing between steps and has as many rows as short texts fit.
 static enum status limits_choose(struct model_facts *facts, const struct device_facts *device,
                                  const struct model_parts *parts, struct error *err)
 {
     const struct model_options *o = &parts->options;
     struct step_limits *limits = &facts->limits;
-    bool encoder = !facts->paged;
+    bool unpaged = !facts->paged;
     bool sampled = facts->kind == MODEL_GENERATOR;
     uint32_t sequences = o->max_num_seqs > 0 ? o->max_num_seqs : SEQUENCES_DEFAULT;
     uint32_t tokens = o->max_num_batched_tokens;
-    uint32_t least = sampled ? model_tokens_min(sequences) : encoder ? 0 : sequences;
+    uint32_t least = sampled ? model_tokens_min(sequences) : unpaged ? 0 : sequences;
     if (sampled && tokens > 0 && tokens < least)
         return error_set(err, STATUS_INVALID,
                          "max-num-batched-tokens is %u and max-num-seqs %u: a step holds at least "
@@ -164,7 +164,7 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
                          tokens, sequences, least);
     if (tokens == 0)
         tokens = device->step_tokens > 0 ? device->step_tokens : TOKENS_DEFAULT;
-    if (encoder && tokens < facts->max_model_len)
+    if (unpaged && tokens < facts->max_model_len)
         tokens = facts->max_model_len;
     if (tokens < least)
         tokens = least;
@@ -176,9 +176,9 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
                          "at most %d tokens: lower it",
                          facts->max_model_len, TOKENS_LIMIT);
     *limits = (struct step_limits){.tokens_max = tokens};
-    limits->rows_max = encoder ? smaller((uint32_t)POOLING_ROWS_MAX, tokens) : sequences;
+    limits->rows_max = unpaged ? smaller((uint32_t)POOLING_ROWS_MAX, tokens) : sequences;
     limits->slots_max = limits->rows_max;
-    if (encoder)
+    if (unpaged)
         return STATUS_OK;
     limits->blocks_max = facts->blocks_per_sequence_max;
     limits->changes_max =
