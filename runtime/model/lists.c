@@ -20,13 +20,37 @@ static void list_add(struct layer_list *list, struct forward_op op)
     list->ops[list->count++] = op;
 }
 
+// Adds a product or a norm. It has a bias if the model has one for this weight.
+static void list_add_biased(struct layer_list *list,
+                            enum status (*run)(struct forward *, const struct forward_op *),
+                            enum model_buffer in, enum model_buffer out, uint32_t weight)
+{
+    list_add(list, (struct forward_op){
+                       .run = run, .in = in, .out = out, .weight = weight, .bias = weight + 1});
+}
+
+// Adds the norm of the residual, to which the op first adds the last output.
+static void list_add_norm(struct layer_list *list, uint32_t weight)
+{
+    list_add(list, (struct forward_op){.run = layer_norm_one,
+                                       .in = BUFFER_RESIDUAL,
+                                       .out = BUFFER_NORMED,
+                                       .weight = weight,
+                                       .bias = weight + 1,
+                                       .add = BUFFER_DELTA});
+}
+
 // Adds the norm of the sum of residual and output, if the layer has it.
 static void list_add_sum_norm(struct layer_list *list, const struct layer_kind *kind,
                               uint32_t weight)
 {
     if (kind->norms & NORM_SUM)
-        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_RESIDUAL, BUFFER_RESIDUAL, weight,
-                                           weight + 1, BUFFER_DELTA, BUFFER_NONE});
+        list_add(list, (struct forward_op){.run = layer_norm_sum,
+                                           .in = BUFFER_RESIDUAL,
+                                           .out = BUFFER_RESIDUAL,
+                                           .weight = weight,
+                                           .bias = weight + 1,
+                                           .add = BUFFER_DELTA});
 }
 
 // Adds the norm of an output, if the layer has it.
@@ -34,8 +58,10 @@ static void list_add_output_norm(struct layer_list *list, const struct layer_kin
                                  uint32_t weight)
 {
     if (kind->norms & NORM_AFTER)
-        list_add(list, (struct forward_op){layer_norm_one, BUFFER_DELTA, BUFFER_DELTA, weight, 0,
-                                           BUFFER_NONE, BUFFER_NONE});
+        list_add(list, (struct forward_op){.run = layer_norm_one,
+                                           .in = BUFFER_DELTA,
+                                           .out = BUFFER_DELTA,
+                                           .weight = weight});
 }
 
 // Adds the norm before attention or before the feed-forward part; returns the buffer that the
@@ -49,16 +75,14 @@ static enum model_buffer list_add_input(struct layer_list *list, const struct la
                  (struct forward_op){.run = layer_add, .in = BUFFER_RESIDUAL, .add = BUFFER_DELTA});
     if (bare || !(kind->norms & NORM_BEFORE))
         return BUFFER_RESIDUAL;
-    list_add(list, (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, weight,
-                                       weight + 1, BUFFER_DELTA, BUFFER_NONE});
+    list_add_norm(list, weight);
     return BUFFER_NORMED;
 }
 
 static void list_add_attention(struct layer_list *list, const struct layer_kind *kind,
                                enum model_buffer in)
 {
-    list_add(list, (struct forward_op){forward_gemm, in, BUFFER_QKV, LAYER_QKV, LAYER_QKV_BIAS,
-                                       BUFFER_NONE, BUFFER_NONE});
+    list_add_biased(list, forward_gemm, in, BUFFER_QKV, LAYER_QKV);
     if (kind->qk_norm == QK_NORM_ALL)
         list_add(list, (struct forward_op){.run = layer_norm_heads, .in = BUFFER_QKV});
     if (kind->paged || kind->rotates || kind->qk_norm == QK_NORM_EACH)
@@ -66,8 +90,7 @@ static void list_add_attention(struct layer_list *list, const struct layer_kind 
     list_add(list, (struct forward_op){.run = kind->paged ? layer_attend_paged : layer_attend_rows,
                                        .in = BUFFER_QKV,
                                        .out = BUFFER_ATTN});
-    list_add(list, (struct forward_op){forward_sum, BUFFER_ATTN, BUFFER_DELTA, LAYER_O,
-                                       LAYER_O_BIAS, BUFFER_NONE, BUFFER_NONE});
+    list_add_biased(list, forward_sum, BUFFER_ATTN, BUFFER_DELTA, LAYER_O);
     list_add_output_norm(list, kind, LAYER_POST_ATTN);
     list_add_sum_norm(list, kind, LAYER_NORM_ATTN);
 }
@@ -76,15 +99,13 @@ static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind,
                          enum model_buffer in)
 {
     enum model_buffer inner = kind->gated ? BUFFER_FFN : BUFFER_UP;
-    list_add(list, (struct forward_op){forward_gemm, in, BUFFER_UP, LAYER_UP, LAYER_UP_BIAS,
-                                       BUFFER_NONE, BUFFER_NONE});
+    list_add_biased(list, forward_gemm, in, BUFFER_UP, LAYER_UP);
     if (kind->gated)
         list_add(list, (struct forward_op){
                            .run = layer_gate, .in = BUFFER_UP, .out = inner, .weight = LAYER_UP});
     else
         list_add(list, (struct forward_op){.run = layer_activate, .in = BUFFER_UP});
-    list_add(list, (struct forward_op){forward_sum, inner, BUFFER_DELTA, LAYER_DOWN,
-                                       LAYER_DOWN_BIAS, BUFFER_NONE, BUFFER_NONE});
+    list_add_biased(list, forward_sum, inner, BUFFER_DELTA, LAYER_DOWN);
     list_add_output_norm(list, kind, LAYER_POST_FFN);
     list_add_sum_norm(list, kind, LAYER_NORM_FFN);
 }
@@ -93,15 +114,11 @@ static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind,
 static void list_add_shared(struct layer_list *list, const struct arch_experts *names,
                             enum model_buffer in)
 {
-    list_add(list, (struct forward_op){
-                       .run = forward_gemm, .in = in, .out = BUFFER_UP, .weight = LAYER_SHARED_UP});
+    list_add_biased(list, forward_gemm, in, BUFFER_UP, LAYER_SHARED_UP);
     list_add(list,
              (struct forward_op){
                  .run = layer_gate, .in = BUFFER_UP, .out = BUFFER_FFN, .weight = LAYER_SHARED_UP});
-    list_add(list, (struct forward_op){.run = forward_part,
-                                       .in = BUFFER_FFN,
-                                       .out = BUFFER_DELTA,
-                                       .weight = LAYER_SHARED_DOWN});
+    list_add_biased(list, forward_part, BUFFER_FFN, BUFFER_DELTA, LAYER_SHARED_DOWN);
     if (names->shared_factor)
         list_add(list, (struct forward_op){.run = forward_head,
                                            .in = in,
@@ -169,9 +186,7 @@ static enum model_buffer list_add_final_norm(struct layer_list *list, const stru
 {
     if (kind->norms & NORM_SUM)
         return BUFFER_RESIDUAL;
-    list_add(list,
-             (struct forward_op){layer_norm_one, BUFFER_RESIDUAL, BUFFER_NORMED, MODEL_FINAL_NORM,
-                                 MODEL_FINAL_NORM_BIAS, BUFFER_DELTA, BUFFER_NONE});
+    list_add_norm(list, MODEL_FINAL_NORM);
     return BUFFER_NORMED;
 }
 
@@ -189,12 +204,10 @@ static void list_make_pool(struct layer_list *list, const struct model_config *c
         const struct vector_module *module = &config->modules[i];
         uint32_t weight = MODEL_MODULE + 2 * i;
         if (module->norm) {
-            list_add(list, (struct forward_op){forward_vector_norm, vectors, vectors, weight,
-                                               weight + 1, BUFFER_NONE, BUFFER_NONE});
+            list_add_biased(list, forward_vector_norm, vectors, vectors, weight);
             continue;
         }
-        list_add(list, (struct forward_op){forward_gemm, vectors, other, weight, weight + 1,
-                                           BUFFER_NONE, BUFFER_NONE});
+        list_add_biased(list, forward_gemm, vectors, other, weight);
         if (module->tanh)
             list_add(list, (struct forward_op){
                                .run = forward_vector_tanh, .in = other, .weight = weight});
@@ -214,16 +227,12 @@ static void list_make_score(struct layer_list *list, const struct model_config *
     list_add(list, (struct forward_op){.run = first ? forward_gather_first : forward_pool_score,
                                        .in = in,
                                        .out = BUFFER_LAST});
-    list_add(list,
-             (struct forward_op){forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, MODEL_SCORE_DENSE,
-                                 MODEL_SCORE_DENSE_BIAS, BUFFER_NONE, BUFFER_NONE});
+    list_add_biased(list, forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, MODEL_SCORE_DENSE);
     list_add(list, (struct forward_op){.run = forward_score_activate, .in = BUFFER_LAST_DELTA});
     if (config->arch->head == HEAD_DENSE_NORM)
-        list_add(list, (struct forward_op){layer_norm_sum, BUFFER_LAST_DELTA, BUFFER_LAST_DELTA,
-                                           MODEL_SCORE_NORM, MODEL_SCORE_NORM_BIAS, BUFFER_NONE,
-                                           BUFFER_NONE});
-    list_add(list, (struct forward_op){forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, MODEL_SCORE,
-                                       MODEL_SCORE_BIAS, BUFFER_NONE, BUFFER_NONE});
+        list_add_biased(list, layer_norm_sum, BUFFER_LAST_DELTA, BUFFER_LAST_DELTA,
+                        MODEL_SCORE_NORM);
+    list_add_biased(list, forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, MODEL_SCORE);
 }
 
 void forward_lists_make(struct forward_lists *out, const struct model_config *config)

@@ -68,7 +68,9 @@ enum layer_weight {
 _Static_assert(LAYER_QKV_BIAS == LAYER_QKV + 1 && LAYER_O_BIAS == LAYER_O + 1 &&
                    LAYER_NORM_ATTN_BIAS == LAYER_NORM_ATTN + 1 &&
                    LAYER_NORM_FFN_BIAS == LAYER_NORM_FFN + 1 && LAYER_UP_BIAS == LAYER_UP + 1 &&
-                   LAYER_DOWN_BIAS == LAYER_DOWN + 1,
+                   LAYER_DOWN_BIAS == LAYER_DOWN + 1 &&
+                   LAYER_SHARED_UP_BIAS == LAYER_SHARED_UP + 1 &&
+                   LAYER_SHARED_DOWN_BIAS == LAYER_SHARED_DOWN + 1,
                "a bias directly follows its weight");
 _Static_assert(MODEL_EMBED_NORM_BIAS == MODEL_EMBED_NORM + 1 &&
                    MODEL_FINAL_NORM_BIAS == MODEL_FINAL_NORM + 1 &&
