@@ -37,15 +37,15 @@ enum route_score {
     ROUTE_SIGMOID,        // sigmoid of each logit
 };
 
-// Chooses the J experts of largest value for each token; among equal values the lower id. The value
-// of an expert is its logit; with a correction or with groups it is score + correction (of
-// ROUTE_SOFTMAX_CHOSEN: logit + correction). The weight of a pair is the expert's score, without
-// correction; then, if `renormalise`, divided by the sum over the token's pairs, or by 1e-20 if
-// that is more; then times `factor`. With groups, experts are `groups` sets of consecutive ids, and
-// only experts of the `groups_kept` groups of largest value can be chosen (ties to the lower
-// group); the value of a group is the sum of its `group_top` largest values. Every token gets J
-// different ids below E, even if logits are not finite. Each token's result is a function of its
-// logits only.
+// Chooses for each token the J experts with the largest values; of equal values, the lower id. An
+// expert's value is its logit. If there is a correction or if there are groups, it is score +
+// correction instead; with ROUTE_SOFTMAX_CHOSEN, logit + correction. The weight of a pair is the
+// expert's score without correction. `renormalise` divides it by max(1e-20, sum over the token's
+// pairs); then it is multiplied by `factor`. Every token gets J different ids below E, even if
+// logits are not finite, and its result is a function of its logits only.
+// A group is a set of consecutive ids; its value is the sum of its `group_top` largest values. Only
+// experts of the `groups_kept` groups with the largest values can be chosen; of equal groups, the
+// lower one is kept.
 struct route_args {
     struct routing out;
     enum route_score score;
@@ -58,8 +58,8 @@ struct route_args {
 };
 
 // y[i] = x[row] W_e^T + bias_e for each sorted row i whose expert e is held, where W_e is matrix
-// e - first of the weight. An element has the bits that ops->gemm computes (exact mode) for the
-// same row and W_e alone: its order of summation depends on k only.
+// e - first of the weight. In exact mode an element is equal, bit by bit, to that of ops->gemm for
+// this row and W_e alone, because the order of its summation depends on k only.
 struct gemm_experts_args {
     enum dtype act;
     struct routing routing;
@@ -72,7 +72,7 @@ struct gemm_experts_args {
     uint32_t first;              // first expert that the weight holds
 };
 
-// out[t] = sum over the token's pairs p whose expert is held of weight[p] * y[place[p]], plus
+// out[t] = the sum of weight[p] * y[place[p]] over the token's pairs p whose expert is held, plus
 // shared[t], times sigmoid(gate[t]) if there is a gate. Pairs are added in rising expert id, then
 // the shared result, in float32, with one rounding at the end.
 struct combine_args {

@@ -89,7 +89,7 @@ static const struct arch_names after_names = {
     .post_ffn = "layers.%u.post_feedforward_layernorm",
 };
 
-// Names of the mixtures of Qwen and OLMoE, to which a family adds what it has besides.
+// Tensor names that several mixtures of experts share; a family adds its other names.
 #define EXPERT_NAMES                                                                               \
     .router = "layers.%u.mlp.gate", .gate = "layers.%u.mlp.experts.%u.gate_proj",                  \
     .up = "layers.%u.mlp.experts.%u.up_proj", .down = "layers.%u.mlp.experts.%u.down_proj"
@@ -130,7 +130,8 @@ static const struct arch_experts olmoe_experts = {
     EXPERT_NAMES,
 };
 
-// The softmax over all experts, renormalised, is that over the chosen ones.
+// Mixtral divides the softmax over all experts by its sum over the chosen ones. The result is the
+// softmax over the chosen ones.
 static const struct arch_experts mixtral_experts = {
     .score = ROUTE_SOFTMAX_CHOSEN,
     .count = "num_local_experts",
@@ -316,7 +317,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 // A decoder with names, norm epsilon, defaults and keys of its own.
 #define FAMILY(published, more_flags, names_of, epsilon, json, keys)                               \
     MIXTURE(published, more_flags, names_of, NULL, epsilon, json, keys)
-// A decoder whose layers, or some of them, are mixtures of experts.
+// A decoder in which some or all layers are mixtures of experts.
 #define MIXTURE(published, more_flags, names_of, experts_of, epsilon, json, keys)                  \
     {.name = published,                                                                            \
      .family = ARCH_DECODER,                                                                       \
@@ -350,7 +351,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define WINDOW_KEYS "sliding_window"
 #define PATTERN_KEYS WINDOW_KEYS " sliding_window_pattern"
 #define GEMMA3_KEYS PATTERN_KEYS " query_pre_attn_scalar hidden_activation rope_local_base_freq"
-// The rotary pairs of Cohere are those that it calls rope_gptj.
+// Cohere has the rotary pairs of ARCH_PAIRED; its config.json calls them rope_gptj.
 #define COHERE_KEYS "layer_norm_eps logit_scale position_embedding_type"
 #define TEMPERATURE_KEYS WINDOW_KEYS " rope.llama_4_scaling_beta"
 #define POSITION_KEYS "position_embedding_type"

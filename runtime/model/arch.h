@@ -52,21 +52,21 @@ enum arch_flag {
     ARCH_LOGIT_SCALE = 1 << 26,      // logits are multiplied by logit_scale (Cohere)
     ARCH_ROPE_WINDOW = 1 << 27,      // only layers with a window have rotary (Cohere 2)
     ARCH_QK_NORM_BY_FLAG = 1 << 28,  // RMS norm on each head of q and k with use_qk_norm (GLM-4.5)
-    ARCH_BOTH_KEY = 1 << 29,         // use_bidirectional_attention: also to later tokens (Gemma 3)
-    ARCH_BOTH_WAYS = 1 << 30,        // attention also to later tokens, always
+    ARCH_BOTH_KEY = 1 << 29,         // use_bidirectional_attention: tokens see later ones (Gemma 3)
+    ARCH_BOTH_WAYS = 1 << 30,        // tokens always see later ones
 };
 
 // Differences of an encoder from BERT.
 enum arch_form {
     FORM_ROPE = 1,       // a rotary embedding instead of a table of positions
     FORM_BEFORE = 2,     // norms before attention and ffn, none before the first attention
-    FORM_UP_FIRST = 4,   // in the tensor of both halves of a gated ffn, the gate is the second
+    FORM_UP_FIRST = 4,   // the tensor with both halves of a gated ffn has the gate second
     FORM_UP_PLAIN = 8,   // the first product of the ffn has no bias
     FORM_BIAS_KEYS = 16, // attention_bias and mlp_bias specify the biases
     FORM_ALIBI = 32,     // scores get a bias that falls with the distance
     FORM_BUCKETS = 64,   // scores get a bias by the distance's bucket
     FORM_WINDOW = 128,   // local_attention is a window on both sides
-    FORM_SILU = 256,     // the gate's activation is SiLU, no other is published
+    FORM_SILU = 256,     // the activation of the gate must be SiLU
 };
 
 // How several ranks share a tensor (share.h). For a tensor split by columns, the partial products
@@ -102,21 +102,22 @@ struct arch_names {
 // is the layer, the second the expert; keys and names that a family lacks are NULL.
 struct arch_experts {
     enum route_score score;
-    bool renormalises;  // true: weights are always divided by their sum; false: norm_topk_prob
+    bool renormalises;  // true: weights are always divided by their sum; false: by norm_topk_prob
     const char *count;  // key: number of experts
-    const char *chosen; // key: experts of a token
+    const char *chosen; // key: number of experts that a token chooses
     const char *width;  // key: inner columns of an expert
-    const char *shared_width, *shared_count; // keys: columns of the shared expert; or a number of
-                                             // experts whose columns it has
-    const char *router;                      // [experts][hidden]; here and below, names lack
-                                             // ".weight"
-    const char *correction;                  // [experts]; complete name
-    const char *gate, *up, *down;            // tensors of one expert
-    // Tensors of all experts: [experts][rows][columns]. Equal names: each expert has first the rows
-    // of the gate, then those of up. They are used if a checkpoint has them.
+    const char *shared_width; // key: inner columns of the shared expert
+    const char *shared_count; // key: inner columns of the shared expert, in units of `width`
+    // Tensor names without ".weight", except that of the correction.
+    const char *router;           // [experts][hidden]
+    const char *correction;       // [experts]; complete name
+    const char *gate, *up, *down; // tensors of one expert
+    // Tensors of all experts, [experts][rows][columns], which are used if the checkpoint has them.
+    // If gate_stack and up_stack are equal, each expert has the rows of its gate before those of
+    // up.
     const char *gate_stack, *up_stack, *down_stack;
     struct arch_tensor shared_gate, shared_up, shared_down;
-    const char *shared_factor; // [1][hidden] gate of the shared expert's output
+    const char *shared_factor; // [1][hidden]: gate of the shared expert's output
 };
 
 struct architecture {
@@ -135,8 +136,8 @@ struct architecture {
     // family reads, separated by spaces; NULL: none.
     const char *reads;
     const struct arch_experts *experts; // NULL: the family has no mixtures of experts
-    // Other names of keys that checkpoints of this architecture use: "key:other", separated by
-    // spaces; NULL: none.
+    // Keys that checkpoints of this architecture may have under another name: "key:other",
+    // separated by spaces; NULL: none.
     const char *renames;
     const char *defaults; // more defaults: JSON whose members config.json overrides; NULL: none
 };

@@ -234,7 +234,7 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
         return STATUS_OK;
     }
     bool attention, out = false, all = false;
-    const json_t *stored = json_object_get(json, "stored_biases"); // of source/gguf_config.c
+    const json_t *stored = json_object_get(json, "stored_biases"); // by gguf_config.c
     if (json_is_object(stored)) {
         config->qkv_bias = json_is_true(json_object_get(stored, "qkv"));
         config->o_bias = json_is_true(json_object_get(stored, "o"));
@@ -297,8 +297,8 @@ static enum status keys_check(struct model_config *config, const json_t *json, s
     return config_keys_check(json, &facts, err);
 }
 
-// Refuses the value of a key that is not the only one that is served. A key that is absent or null
-// has that value.
+// Refuses each value of a key except `served`, which is also the value of an absent key and of
+// null.
 static enum status word_check(const struct model_config *config, const json_t *json,
                               const char *key, const char *served, struct error *err)
 {

@@ -52,7 +52,7 @@ struct layer_kind {
     float scale;     // factor of the attention scores
     uint32_t norms;  // enum norm_place
     bool parallel;   // true if attention and the feed-forward part read the same norm
-    bool centred;    // true: LayerNorm; false: RMS norm
+    bool centred;    // true if norms are LayerNorms; false: RMS norms
     bool bare;       // true if no norm precedes attention, though norms has NORM_BEFORE
     enum qk_norm qk_norm;
     bool causal;  // true if a query sees no later key
@@ -78,7 +78,7 @@ struct model_config {
     // True if config.json has the field. If not, the head is tied if the checkpoint has no head.
     bool tied_given;
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
-    bool up_plain;                   // true if only the ffn's second product has it
+    bool up_plain;                   // true if the ffn's first product has no bias
     bool norm_bias;                  // true if norms have a bias; RMS norms have none
     int dtype;                       // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
@@ -89,8 +89,8 @@ struct model_config {
     uint32_t types;           // number of token types; 0: no such table
     enum distance_kind distance;
     uint32_t buckets; // rows of the tensor of DISTANCE_BUCKETS
-    uint32_t reach;   // greater distances have the bias of this one
-    // Encoders with a score: what its dense layer reads, its bias and activation.
+    uint32_t reach;   // largest distance of the table; greater ones have its bias
+    // Encoders with a score: pooling before its dense layer; bias and activation of this layer.
     enum pooling score_pooling;
     bool score_bias;
     enum activation score_activation;

@@ -11,8 +11,8 @@ struct windows {
     uint32_t keys;  // 0: no layer has a window
     uint32_t from;  // layers before this one have no window (Qwen2's max_window_layers)
     uint32_t each;  // each layer whose number, from 1 on, is a multiple has none; 0: no such rule
-    uint32_t ahead; // keys after the query's that it sees; 0: none
-    bool leading;   // the layers without a window are the first of each `each`
+    uint32_t ahead; // number of later keys that a query sees; 0: none
+    bool leading;   // true if the first of each `each` layers has no window; false: the last
 };
 
 // ModernBERT: a query sees local_attention / 2 keys on each side.

@@ -60,6 +60,6 @@ struct experts_config {
 // Bias of the scores by the distance of query and key.
 enum distance_kind {
     DISTANCE_NONE,
-    DISTANCE_BUCKETS, // of the distance's bucket, from a tensor (MPNet, T5)
-    DISTANCE_SLOPES,  // minus a slope of the head times the distance (ALiBi)
+    DISTANCE_BUCKETS, // a tensor has a value for each bucket of distances (MPNet, T5)
+    DISTANCE_SLOPES,  // the distance times a negative number of the head (ALiBi)
 };

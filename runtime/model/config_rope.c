@@ -188,7 +188,7 @@ static enum status rope_read(struct rope_config *rope, const struct model_config
                                      config->positions};
     if (status == STATUS_OK)
         status = config_count(&rope->original, json, &original, err);
-    double turned = config->head_dim; // another form of the factor (MiniMax)
+    double turned = config->head_dim; // MiniMax has rotary_dim instead of the factor
     struct config_number columns = {"rotary_dim", 0, config->head_dim, config->head_dim};
     if (status == STATUS_OK)
         status = config_number(&turned, json, &columns, err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bias that attention adds to its scores by the distance from key to query: tables
-// [heads][2 * reach + 1] f32, element [h][d + reach] for d = query position - key position. Pure
+// Tables of the bias that attention adds to its scores by the distance of query and key:
+// [heads][2 * reach + 1] f32. Element [h][d + reach] is for d = query position - key position. Pure
 // functions.
 #pragma once
 
@@ -15,7 +15,7 @@ enum { DISTANCE_BUCKETS_REACH = 128 }; // all distances from this one on are in 
 void distance_buckets(float *out, const float *values, uint32_t buckets, uint32_t heads,
                       uint32_t reach);
 
-// Fills a table with minus the slope of each head times |d|. The slopes of 2^n heads are the powers
-// of 2^(-8 / 2^n); further heads take every second slope of 2^(n + 1) heads (Press et al. 2022,
+// Fills a table with -slope * |d|; each head has its own slope. 2^n heads have the powers of
+// 2^(-8 / 2^n); further heads have every second slope of 2^(n + 1) heads (Press et al. 2022,
 // ALiBi).
 void distance_slopes(float *out, uint32_t heads, uint32_t reach);

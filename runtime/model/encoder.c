@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of encoders; see forward.c and lists.c. Rows are packed
-// without padding; keys and values are read from the activations of the same step. Engine thread.
+// The ops of encoders; see forward.c and lists.c. Rows are packed without padding; keys and values
+// are read from the activations of the same step. Engine thread.
 #include "runtime/model/forward.h"
 
 static enum status encoder_embed(struct forward *f, const struct forward_op *op)

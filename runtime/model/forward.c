@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward pass: lists of ops (lists.h), executed by one function that stops at the first error:
 // the ops before the layers, one list for each kind of layer, and the ops after the layers.
-// decoder.c and encoder.c have the ops, lists.c makes the lists of layers. This file executes them
-// and has the ops that both use. Engine thread;
-// asynchronous like every op, without waits or allocation, so that a decode step can be recorded as
-// a graph.
+// decoder.c, encoder.c and experts.c have the ops, lists.c makes the lists of layers. This file
+// executes them and has the ops that several of these files use. Engine thread; asynchronous like
+// every op, without waits or allocation, so that a decode step can be recorded as a graph.
 //
 // If several ranks share a model, each executes these lists on its part: forward_sum adds the
-// ranks' partial products, forward_logits concatenates their columns. A mixture of
-// experts is a list too (experts.c). Pipeline stages would be a range of layers for each stage.
+// ranks' partial products, forward_logits concatenates their columns. Pipeline stages would be a
+// range of layers for each stage.
 #include "runtime/model/forward.h"
 
 // Bias 0 of struct forward_op means none.

@@ -69,7 +69,7 @@ FORWARD_OP(layer_attend_rows);  // attention within the step's rows
 FORWARD_OP(layer_norm_sum);     // out = LayerNorm(in + add)
 FORWARD_OP(layer_gate);         // activation of the gate times the other half
 FORWARD_OP(layer_activate);     // activation in place
-FORWARD_OP(layer_route);        // experts of each token, and the rows of each expert
+FORWARD_OP(layer_route);        // experts of each token; rows sorted by expert
 FORWARD_OP(layer_experts);      // each row times the matrix of its expert
-FORWARD_OP(layer_combine);      // results of a token's experts, and the shared one, added
+FORWARD_OP(layer_combine);      // sum of the results of a token's experts and the shared one
 #undef FORWARD_OP

@@ -28,7 +28,7 @@ struct model_layout {
     size_t buffer[BUFFER_COUNT]; // in the activations, device memory
     struct {
         size_t id, weight, order, place, offset, bytes;
-    } routing; // arrays of struct routing in BUFFER_ROUTING
+    } routing; // offsets of the arrays of struct routing in BUFFER_ROUTING, and their size
     size_t activation_bytes;
     // Offsets in the state, device memory.
     size_t last_token, block_table, params, done, penalty, bias;
@@ -55,7 +55,8 @@ struct model_parts {
     const struct device_api *api;
     struct device *device;
     struct tensors *tensors; // NULL: random weights, or the files were closed
-    struct tensors *module_tensors[CONFIG_MODULES_MAX]; // of the modules after pooling; or NULL
+    struct tensors
+        *module_tensors[CONFIG_MODULES_MAX]; // one set for each module after pooling; or NULL
     struct weight_list weights;
     struct stream_limits stream;
     uint32_t graph_rows[MODEL_GRAPHS_MAX]; // [stream.graphs] decode rows of each graph, ascending

@@ -110,7 +110,7 @@ static void list_add_ffn(struct layer_list *list, const struct layer_kind *kind,
     list_add_sum_norm(list, kind, LAYER_NORM_FFN);
 }
 
-// Adds the shared expert, whose output combine adds to that of the experts.
+// Adds the ops of the shared expert. layer_combine adds its output to that of the experts.
 static void list_add_shared(struct layer_list *list, const struct arch_experts *names,
                             enum model_buffer in)
 {
@@ -190,7 +190,7 @@ static enum model_buffer list_add_final_norm(struct layer_list *list, const stru
     return BUFFER_NORMED;
 }
 
-// Every token is normalised, because pooling may read all of them.
+// Makes the list of an embedder. Every token is normalised, because pooling may read all of them.
 static void list_make_pool(struct layer_list *list, const struct model_config *config)
 {
     enum model_buffer in = list_add_final_norm(list, &config->kinds[0]);
@@ -219,7 +219,8 @@ static void list_make_pool(struct layer_list *list, const struct model_config *c
              (struct forward_op){.run = forward_vectors, .in = vectors, .out = BUFFER_VALUES});
 }
 
-// The score of an encoder: of the first token of each row, or of the mean of its tokens.
+// Makes the list of an encoder's score, which reads the first token of each row or the mean of its
+// tokens.
 static void list_make_score(struct layer_list *list, const struct model_config *config)
 {
     enum model_buffer in = list_add_final_norm(list, &config->kinds[0]);

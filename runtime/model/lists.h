@@ -14,13 +14,13 @@ enum model_buffer {
     BUFFER_NONE,
     BUFFER_RESIDUAL, // [T][hidden] act
     BUFFER_DELTA,    // [T][hidden] act: added to the residual by the next norm
-    BUFFER_NORMED,   // [T][hidden] act, decoders
+    BUFFER_NORMED,   // [T][hidden] act; empty if all norms are NORM_SUM
     BUFFER_QKV,      // [T][(heads + 2 kv_heads) * head_dim] act
     BUFFER_ATTN,     // [T][heads * head_dim] act
     BUFFER_UP,       // [T][intermediate] act, gated [T][2 intermediate]; overlaps QKV and ATTN
     BUFFER_FFN,      // [T][intermediate] act, gated layers
-    // Mixtures of experts, T * chosen = P; they overlap QKV and ATTN. UP and FFN are then those of
-    // the shared expert.
+    // Mixtures of experts; P = T * chosen. These buffers overlap QKV and ATTN. The shared expert
+    // uses UP and FFN.
     BUFFER_ROUTER,        // [T][experts] f32
     BUFFER_ROUTING,       // the arrays of struct routing
     BUFFER_SHARED_FACTOR, // [T] f32: gate of the shared expert's output

@@ -21,7 +21,7 @@ struct model_span {
 struct model_sizes {
     uint32_t rank, ranks; // ranks: at least 1
     struct model_span heads, kv_heads, intermediate, vocab;
-    struct model_span experts; // experts that the rank holds, each as a whole
+    struct model_span experts; // experts that the rank holds; an expert is not cut
     struct model_span shared;  // inner columns of the shared expert
     uint32_t head_dim, hidden, layers;
 };

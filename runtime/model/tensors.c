@@ -36,7 +36,7 @@ static const struct format {
 
 struct tensors {
     struct arena *arena;
-    const struct format *format; // of a folder's files
+    const struct format *format; // format of a folder's files
     struct shard *shards;
     uint32_t shard_count;
     struct tensor *tensors; // [count], sorted by name

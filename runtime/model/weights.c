@@ -176,8 +176,8 @@ static uint32_t part_tensor_rows(const struct weight_spec *spec, uint32_t index,
     return rows;
 }
 
-// Returns true if the rows of q and k in an entry, its parts 0 and 1, are in another order: those
-// of a rotary pair are neighbours.
+// Returns true if parts 0 and 1 of an entry are q and k, and the two rows of a rotary pair are
+// neighbours in their tensors.
 static bool paired_rows(const struct lister *p, uint32_t index)
 {
     uint32_t kind = (index - MODEL_WEIGHT_COUNT) % LAYER_WEIGHT_COUNT;
@@ -353,7 +353,7 @@ static void weight_add_norms(struct lister *p, uint32_t layer)
                     together ? c->kv_heads * c->head_dim : c->head_dim);
 }
 
-// Exchanges the halves that the two parts of the entry added last read.
+// Exchanges the halves of the tensor from which the last entry's two parts are read.
 static void halves_exchange(struct lister *p)
 {
     if (p->status != STATUS_OK)
@@ -431,7 +431,7 @@ static void prefix_choose(struct lister *p)
 }
 
 // Returns the first layer's output projection, whose type counts as the checkpoint's; NULL: the
-// model has no checkpoint, or that lacks the tensor.
+// model has no checkpoint, or the checkpoint lacks the tensor.
 static const struct tensor *type_tensor(const struct lister *p)
 {
     if (!p->args->tensors)

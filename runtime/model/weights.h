@@ -28,7 +28,7 @@ enum model_weight {
     MODEL_SCORE_NORM_BIAS,
     MODEL_SCORE,
     MODEL_SCORE_BIAS,
-    MODEL_MODULE, // of the modules after pooling: weight and bias of each
+    MODEL_MODULE, // weight and bias of the first module after pooling; the others follow
     MODEL_MODULE_END = MODEL_MODULE + 2 * CONFIG_MODULES_MAX,
     MODEL_WEIGHT_COUNT = MODEL_MODULE_END
 };

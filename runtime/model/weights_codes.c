@@ -5,8 +5,6 @@
 #include "runtime/model/dequantise.h"
 #include "runtime/model/packed.h"
 
-// Returns the format in which a tensor's elements can be held as they are, or WEIGHT_FLOATS. NULL:
-// there is no tensor.
 enum weight_format weight_tensor_format(const struct tensor *tensor)
 {
     if (tensor && tensor->packed)

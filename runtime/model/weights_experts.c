@@ -51,7 +51,7 @@ static bool stack_stored(const struct lister *p, uint32_t layer, const struct st
     return !s->name[0] || tensors_find(p->args->tensors, name) != NULL;
 }
 
-// Finds the rows of expert `expert` of tensor i.
+// Finds tensor i of an expert, or its rows in the tensor of all experts.
 static void stack_part_find(struct lister *p, uint32_t layer, const struct stack *s,
                             struct weight_part *part, uint32_t expert, uint32_t i)
 {

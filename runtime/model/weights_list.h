@@ -11,7 +11,7 @@ struct lister {
     const struct weight_list_args *args;
     const struct model_config *config;
     struct weight_list *list;
-    const char *prefix, *head; // of the tensors' names; name of the head, or NULL
+    const char *prefix, *head; // prefix of the tensors' names; name of the head, or NULL
     struct error *err;
     enum status status; // the first failure; later calls do nothing
 };
@@ -77,16 +77,17 @@ void weight_add_hidden_norm(struct lister *, uint32_t index, const char *format,
 void weight_name(char *out, const struct lister *, const char *format, uint32_t layer,
                  const char *tail);
 
-// weights_ends.c: add the embedding table and the generator's head; what else encoders have before
-// the layers; the head of a reranker; the modules after pooling, whose tensors are in folders of
-// their own.
+// weights_ends.c. Adds the embedding table and, for a generator, the head.
 void weight_add_embedding(struct lister *);
+// Adds the other weights that an encoder has before the layers.
 void weight_add_encoder_ends(struct lister *);
+// Adds the head of a reranker.
 void weight_add_score(struct lister *);
+// Adds the modules after pooling. Each module has a folder with its tensors.
 void weight_add_modules(struct lister *);
 
-// weights_codes.c: returns the format in which a tensor's elements can be held as they are, or
-// WEIGHT_FLOATS; NULL: there is no tensor.
+// weights_codes.c. Returns the format in which a tensor's elements can be held as they are, or
+// WEIGHT_FLOATS, also for NULL.
 enum weight_format weight_tensor_format(const struct tensor *);
 // Chooses the formats of an entry.
 void weight_codes_choose(const struct lister *, struct weight_entry *);

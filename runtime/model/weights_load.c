@@ -119,8 +119,7 @@ static enum status rows_compute(struct loader *l, struct compute_job *job)
 }
 
 // Loads rows that must be computed: quantised rows, rows that the file has in another order, and
-// values other than those in the file.
-// Converts as many at a time as keep the buffer in a CPU cache.
+// values other than those in the file. The buffer for rows fits into a CPU cache.
 static enum status put_rows(struct loader *l, struct weight *weight, const struct weight_part *part)
 {
     enum { ELEMENTS = 1 << 18 };
@@ -157,7 +156,7 @@ static enum status put_codes(struct loader *l, struct weight *weight,
     enum { BAND_BYTES = 16 << 20 };
     const struct tensor *tensor = part->tensor;
     uint64_t row_bytes = tensor->blocks->bytes * (uint64_t)part->stride / tensor->blocks->elements;
-    // The architecture has the rows in pairs, or only the file.
+    // Either the architecture interleaves the rows of a head, or only the file does.
     uint32_t head = part->head > 0 ? part->head : tensor->rope_head;
     uint32_t least = head > 0 ? head * 16 : 16; // heads of paired rows stay together
     uint32_t each = (uint32_t)(BAND_BYTES / row_bytes) / least * least + least;

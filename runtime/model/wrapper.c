@@ -12,16 +12,16 @@
 struct text_type {
     const char *type;
     const char *arch;     // architecture with the same decoder
-    const char *defaults; // JSON of the reference's configuration class; NULL: those of the row
+    const char *defaults; // JSON of the reference's configuration class; NULL: those of `arch`
     // Keys that the reference's class does not read although those of `arch` do, separated by
     // spaces; NULL: none.
     const char *unread;
-    // True if the type of positions "mrope" is known: positions in three dimensions, which for text
-    // are equal, so that they are plain rotary positions.
+    // True if positions of the type "mrope" are read as plain rotary positions: they have three
+    // dimensions, which are equal for text.
     bool mrope;
 };
 
-// Configuration classes with equal defaults. In wrappers these fields are often absent.
+// Defaults of the reference's configuration classes: wrappers often lack these fields.
 #define QWEN_VL_DEFAULTS                                                                           \
     "{\"vocab_size\":152064,\"hidden_size\":8192,\"intermediate_size\":29568,"                     \
     "\"num_hidden_layers\":80,\"num_attention_heads\":64,\"num_key_value_heads\":8,"               \
@@ -65,7 +65,7 @@ static const struct text_type text_types[] = {
      "use_sliding_window sliding_window layer_types", false},
 };
 
-// Tensor names: those of transformers from version 5 on, and those of older files.
+// Tensor names that transformers writes from version 5 on, and names in older files.
 #define LLAVA_NAMES                                                                                \
     .names = {{"model.language_model.", "lm_head.weight"},                                         \
               {"language_model.model.", "language_model.lm_head.weight"}}
@@ -78,7 +78,7 @@ static const struct text_type text_types[] = {
     .names = {{"model.text_model.", "lm_head.weight"}},                                            \
     .others = "model.vision_model. model.connector."
 
-// Sorted by name. Not here: PaliGemma, whose text part attends to later tokens of the prompt.
+// Sorted by name. PaliGemma is not served: its text part attends to later tokens of the prompt.
 static const struct wrapper wrappers[] = {
     {.name = "Gemma3ForConditionalGeneration",
      .media = "images",
@@ -245,8 +245,8 @@ static void outer_settle(json_t *text, const struct wrapper *wrapper, const json
         if (given && !json_is_null(given))
             json_object_set(text, keys[i], given);
     }
-    // Null: the checkpoint determines it. Classes whose default is a tied head use one in the
-    // checkpoint all the same.
+    // Null: the checkpoint determines it. Classes whose default is a tied head also use a head that
+    // is in the checkpoint.
     const json_t *outer = json_object_get(config, "tie_word_embeddings");
     bool inner = json_is_true(json_object_get(text, "tie_word_embeddings"));
     json_t *tied = json_null();
