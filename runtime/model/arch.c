@@ -328,16 +328,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      .norm_epsilon = epsilon,                                                                      \
      .defaults = json,                                                                             \
      .reads = keys}
-#define ENCODER(published, head_kind, more_flags, names_of)                                        \
-    {.name = published,                                                                            \
-     .family = ARCH_ENCODER,                                                                       \
-     .head = head_kind,                                                                            \
-     .flags = (more_flags),                                                                        \
-     .names = &names_of,                                                                           \
-     .norm_epsilon = 1e-12,                                                                        \
-     .types = 2}
-
-// An encoder that differs from BERT.
+// An encoder; form_of: its differences from BERT.
 #define FORM(published, head_kind, form_of, names_of, ...)                                         \
     {.name = published,                                                                            \
      .family = ARCH_ENCODER,                                                                       \
@@ -346,6 +337,10 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      .names = &names_of,                                                                           \
      .norm_epsilon = 1e-12,                                                                        \
      __VA_ARGS__}
+
+// BERT and RoBERTa.
+#define ENCODER(published, head_kind, more_flags, names_of)                                        \
+    FORM(published, head_kind, 0, names_of, .flags = (more_flags), .types = 2)
 
 // Keys that an architecture reads (config.c, config_layers.c, config_rope.c).
 #define WINDOW_KEYS "sliding_window"
