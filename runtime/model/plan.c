@@ -336,6 +336,16 @@ static enum status need_sum(struct model_plan *plan, struct error *err)
     return STATUS_OK;
 }
 
+// Opens the files of the weights and those of the modules after pooling.
+static enum status files_open(struct model_parts *parts, struct error *err)
+{
+    const struct model_config *c = &parts->config;
+    enum status status = tensors_open(&parts->tensors, c->weights_folder, err);
+    for (uint32_t i = 0; i < c->module_count && status == STATUS_OK; i++)
+        status = tensors_open(&parts->module_tensors[i], c->modules[i].folder, err);
+    return status;
+}
+
 static enum status checkpoint_open(struct model_parts *parts, struct error *err)
 {
     struct model_sizes *sizes = &parts->sizes;
@@ -350,12 +360,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
                          "on the cpu device",
                          parts->config.arch->name);
     const struct model_options *o = &parts->options;
-    enum status status = STATUS_OK;
-    if (!o->load_dummy)
-        status = tensors_open(&parts->tensors, parts->config.weights_folder, err);
-    for (uint32_t i = 0; !o->load_dummy && i < parts->config.module_count && status == STATUS_OK;
-         i++)
-        status = tensors_open(&parts->module_tensors[i], parts->config.modules[i].folder, err);
+    enum status status = o->load_dummy ? STATUS_OK : files_open(parts, err);
     if (status != STATUS_OK)
         return status;
     struct weight_list_args args = {

@@ -110,13 +110,15 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
     uint32_t count = tensors_count(tensors);
     const struct tensor *first = tensors_at(tensors, 0);
     bool *used = heap_alloc_zeroed(count, sizeof *used);
-    for (uint32_t i = 0; i < list->count; i++)
-        for (uint32_t k = 0; k < list->entries[i].part_count; k++)
-            if (list->entries[i].index < MODEL_MODULE || list->entries[i].index >= MODEL_MODULE_END)
-                used[list->entries[i].parts[k].tensor - first] = true;
-    for (uint32_t i = 0; i < list->count; i++)
-        for (uint32_t k = 0; k < list->entries[i].other_count; k++)
-            used[list->entries[i].others[k] - first] = true;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct weight_entry *entry = &list->entries[i];
+        if (entry->index >= MODEL_MODULE && entry->index < MODEL_MODULE_END)
+            continue; // its tensors are in another folder
+        for (uint32_t k = 0; k < entry->part_count; k++)
+            used[entry->parts[k].tensor - first] = true;
+        for (uint32_t k = 0; k < entry->other_count; k++)
+            used[entry->others[k] - first] = true;
+    }
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         const char *name = tensors_at(tensors, i)->name.at;
         char in_file[TENSOR_NAME_MAX];
