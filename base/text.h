@@ -64,6 +64,25 @@ static inline struct text text_trim(struct text in)
     return in;
 }
 
+// Returns the next word of a list separated by spaces, and moves *list after it; 0 bytes: no word
+// is left.
+static inline struct text text_word(const char **list)
+{
+    const char *at = *list + strspn(*list, " ");
+    struct text word = {at, strcspn(at, " ")};
+    *list = at + word.bytes;
+    return word;
+}
+
+// Returns true if a list of words separated by spaces (NULL: none) contains the word.
+static inline bool text_has_word(const char *list, const char *word)
+{
+    for (struct text next; list && (next = text_word(&list)).bytes > 0;)
+        if (text_is(next, word))
+            return true;
+    return false;
+}
+
 // Returns the value of a hexadecimal digit, -1 for other characters.
 static inline int text_hex(char c)
 {

@@ -462,17 +462,15 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
 // Gives values under other names their own key; see struct architecture.
 static void renames_apply(json_t *json, const char *renames)
 {
-    while (renames && *renames != '\0') {
-        size_t bytes = strcspn(renames, " ");
+    for (struct text word; renames && (word = text_word(&renames)).bytes > 0;) {
         char pair[128];
-        snprintf(pair, sizeof pair, "%.*s", (int)bytes, renames);
+        snprintf(pair, sizeof pair, "%.*s", (int)word.bytes, word.at);
         char *other = strchr(pair, ':');
-        check(other && bytes < sizeof pair, "not a renamed key: %s", pair);
+        check(other && word.bytes < sizeof pair, "not a renamed key: %s", pair);
         *other++ = '\0';
         json_t *own = json_object_get(json, pair), *value = json_object_get(json, other);
         if (value && (!own || json_is_null(own)))
             json_object_set(json, pair, value);
-        renames += bytes + strspn(renames + bytes, " ");
     }
 }
 

@@ -82,14 +82,7 @@ enum { NAMES = sizeof names / sizeof names[0] };
 // Returns true if the pair applies to a family.
 static bool pair_applies(const struct name_pair *pair, const struct gguf_family *family)
 {
-    if (!pair->families)
-        return family->generator != NULL;
-    size_t bytes = strlen(family->name);
-    for (const char *at = strstr(pair->families, family->name); at;
-         at = strstr(at + 1, family->name))
-        if ((at == pair->families || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
-            return true;
-    return false;
+    return pair->families ? text_has_word(pair->families, family->name) : family->generator != NULL;
 }
 
 // Rewrites a name from one form to the other; returns false if it does not match `from`. Different

@@ -167,18 +167,12 @@ void wrapper_list(char *out, size_t bytes)
         architecture_list_add(out, bytes, wrappers[i].name);
 }
 
-// Returns the length of the next word of a list separated by spaces, and sets *word to it; 0: none.
-static size_t word_next(const char **word, const char *after)
-{
-    *word = after + strspn(after, " ");
-    return strcspn(*word, " ");
-}
-
 bool wrapper_other(const struct wrapper *wrapper, const char *name)
 {
-    const char *word = wrapper->others;
-    for (size_t n; (n = word_next(&word, word)) > 0; word += n)
-        if (strncmp(name, word, n) == 0 && (word[n - 1] == '.' || name[n] == '\0'))
+    const char *list = wrapper->others;
+    for (struct text word; (word = text_word(&list)).bytes > 0;)
+        if (strncmp(name, word.at, word.bytes) == 0 &&
+            (word.at[word.bytes - 1] == '.' || name[word.bytes] == '\0'))
             return true;
     return false;
 }
@@ -216,12 +210,9 @@ const char *wrapper_text_at(const struct wrapper *wrapper, uint32_t i)
 static void text_settle(json_t *text, const struct text_type *type)
 {
     static const char *const objects[] = {"rope_scaling", "rope_parameters"};
-    const char *word = type->unread ? type->unread : "";
-    char key[64];
-    for (size_t n; (n = word_next(&word, word)) > 0; word += n) {
-        snprintf(key, sizeof key, "%.*s", (int)n, word);
-        json_object_del(text, key);
-    }
+    const char *unread = type->unread ? type->unread : "";
+    for (struct text key; (key = text_word(&unread)).bytes > 0;)
+        json_object_deln(text, key.at, key.bytes);
     for (size_t i = 0; type->mrope && i < sizeof objects / sizeof objects[0]; i++) {
         const json_t *given = json_object_get(text, objects[i]);
         const char *kind = json_string_value(json_object_get(given, "rope_type"));

@@ -220,19 +220,6 @@ const struct config_key *config_key_at(uint32_t i)
     return i < KEY_COUNT ? &keys[i] : NULL;
 }
 
-// Returns true if `list`, words separated by spaces, contains the word.
-static bool words_have(const char *list, const char *word)
-{
-    size_t bytes = strlen(word);
-    while (list && *list != '\0') {
-        size_t length = strcspn(list, " ");
-        if (length == bytes && memcmp(list, word, bytes) == 0)
-            return true;
-        list += length + strspn(list + length, " ");
-    }
-    return false;
-}
-
 static bool number_neutral(const struct config_key *key, double number,
                            const struct config_facts *facts)
 {
@@ -279,7 +266,7 @@ static bool value_neutral(const struct config_key *key, const json_t *value,
     const char *word =
         json_is_boolean(value) ? json_is_true(value) ? "true" : "false" : json_string_value(value);
     if (key->neutral == NEUTRAL_WORD && word)
-        return words_have(key->words, word);
+        return text_has_word(key->words, word);
     if (json_is_boolean(value))
         return number_neutral(key, json_is_true(value), facts);
     return json_is_number(value) && number_neutral(key, json_number_value(value), facts);
@@ -313,7 +300,7 @@ static enum status key_refuse(const char *object, const char *name, const json_t
 bool config_key_ignored(const struct config_key *key, const json_t *value,
                         const struct config_facts *facts)
 {
-    return (key->families & facts->family) != 0 && !words_have(facts->reads, key->name) &&
+    return (key->families & facts->family) != 0 && !text_has_word(facts->reads, key->name) &&
            !value_neutral(key, value, facts);
 }
 
