@@ -83,6 +83,15 @@ static inline bool text_has_word(const char *list, const char *word)
     return false;
 }
 
+// Returns the little-endian number in `bytes` bytes, at most 8.
+static inline uint64_t text_number(const char *at, size_t bytes)
+{
+    uint64_t value = 0;
+    while (bytes-- > 0)
+        value = value << 8 | (unsigned char)at[bytes];
+    return value;
+}
+
 // Returns the value of a hexadecimal digit, -1 for other characters.
 static inline int text_hex(char c)
 {

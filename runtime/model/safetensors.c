@@ -128,9 +128,7 @@ static enum status header_bytes(uint64_t *out, struct text file, const char *nam
     if (file.bytes < 8)
         return error_set(err, STATUS_INVALID, "%s: %zu bytes are too few for a safetensors file",
                          name, file.bytes);
-    uint64_t header = 0;
-    for (int i = 7; i >= 0; i--)
-        header = header << 8 | (unsigned char)file.at[i];
+    uint64_t header = text_number(file.at, 8);
     if (header > TENSOR_HEADER_MAX || header > file.bytes - 8)
         return error_set(err, STATUS_INVALID,
                          "%s: the header length is %" PRIu64

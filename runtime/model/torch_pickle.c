@@ -127,11 +127,9 @@ static const char *argument(struct machine *m, uint64_t bytes)
 static bool integer_read(struct machine *m, int64_t *out, uint32_t bytes, bool is_signed)
 {
     const char *at = argument(m, bytes);
-    uint64_t value = 0;
     if (!at)
         return false;
-    for (uint32_t i = bytes; i-- > 0;)
-        value = value << 8 | (unsigned char)at[i];
+    uint64_t value = text_number(at, bytes);
     if (is_signed && bytes > 0 && bytes < 8 && (at[bytes - 1] & 0x80))
         value |= UINT64_MAX << (8 * bytes);
     *out = (int64_t)value;

@@ -30,15 +30,6 @@ struct archive {
     struct error *err;
 };
 
-// Reads a little-endian number.
-static uint64_t number(const char *at, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = bytes - 1; i >= 0; i--)
-        value = value << 8 | (unsigned char)at[i];
-    return value;
-}
-
 static enum status damaged(const struct archive *a, const char *what, uint64_t offset)
 {
     return error_set(a->err, STATUS_INVALID,
@@ -51,20 +42,20 @@ static enum status damaged(const struct archive *a, const char *what, uint64_t o
 static bool record_there(const struct archive *a, uint64_t offset, uint64_t bytes, uint32_t mark)
 {
     return offset <= a->file.bytes && bytes <= a->file.bytes - offset &&
-           number(a->file.at + offset, 4) == mark;
+           text_number(a->file.at + offset, 4) == mark;
 }
 
 // Reads the zip64 record that the locator before the end record at `end` names.
 static enum status end64_read(struct archive *a, uint64_t end)
 {
     uint64_t locator = end - LOCATOR_BYTES;
-    uint64_t offset = number(a->file.at + locator + 8, 8);
+    uint64_t offset = text_number(a->file.at + locator + 8, 8);
     if (!record_there(a, offset, END64_BYTES, end64_mark))
         return damaged(a, "the zip64 locator names no record", locator);
     const char *at = a->file.at + offset;
-    a->count = number(at + 32, 8);
-    a->directory_bytes = number(at + 40, 8);
-    a->directory = number(at + 48, 8);
+    a->count = text_number(at + 32, 8);
+    a->directory_bytes = text_number(at + 40, 8);
+    a->directory = text_number(at + 48, 8);
     return STATUS_OK;
 }
 
@@ -76,17 +67,17 @@ static enum status end_read(struct archive *a)
         return damaged(a, "there is no zip directory", bytes);
     uint64_t end = bytes - END_BYTES;
     while (!record_there(a, end, END_BYTES, end_mark) ||
-           number(a->file.at + end + 20, 2) != comment) {
+           text_number(a->file.at + end + 20, 2) != comment) {
         if (end == 0 || comment == COMMENT_MAX)
             return damaged(a, "no zip directory ends", bytes);
         end--;
         comment++;
     }
     const char *at = a->file.at + end;
-    a->count = number(at + 10, 2);
-    a->directory_bytes = number(at + 12, 4);
-    a->directory = number(at + 16, 4);
-    if (number(at + 4, 2) != number(at + 6, 2) || number(at + 8, 2) != a->count)
+    a->count = text_number(at + 10, 2);
+    a->directory_bytes = text_number(at + 12, 4);
+    a->directory = text_number(at + 16, 4);
+    if (text_number(at + 4, 2) != text_number(at + 6, 2) || text_number(at + 8, 2) != a->count)
         return damaged(a, "the archive is one part of several", end);
     if (end >= LOCATOR_BYTES && record_there(a, end - LOCATOR_BYTES, LOCATOR_BYTES, locator_mark)) {
         enum status status = end64_read(a, end);
@@ -107,7 +98,7 @@ static enum status end_read(struct archive *a)
 static bool zip64_read(struct text extra, uint64_t values[3])
 {
     while (extra.bytes >= 4) {
-        uint64_t id = number(extra.at, 2), bytes = number(extra.at + 2, 2), used = 0;
+        uint64_t id = text_number(extra.at, 2), bytes = text_number(extra.at + 2, 2), used = 0;
         extra = text_span(extra.at + 4, extra.bytes - 4);
         if (bytes > extra.bytes)
             break;
@@ -116,7 +107,7 @@ static bool zip64_read(struct text extra, uint64_t values[3])
                 continue;
             if (used + 8 > bytes)
                 return false;
-            values[i] = number(extra.at + used, 8);
+            values[i] = text_number(extra.at + used, 8);
             used += 8;
         }
         if (id == EXTRA_ZIP64)
@@ -134,7 +125,7 @@ static enum status data_find(struct zip_entry *entry, const struct archive *a, u
     if (!record_there(a, local, LOCAL_BYTES, local_mark))
         return damaged(a, "an entry has no local header", local);
     const char *at = a->file.at + local;
-    uint64_t name_bytes = number(at + 26, 2), extra_bytes = number(at + 28, 2);
+    uint64_t name_bytes = text_number(at + 26, 2), extra_bytes = text_number(at + 28, 2);
     uint64_t data = local + LOCAL_BYTES + name_bytes + extra_bytes;
     if (data > a->directory || size > a->directory - data)
         return damaged(a, "an entry lies outside the archive", local);
@@ -151,10 +142,11 @@ static enum status entry_read(struct zip_entry *entry, const struct archive *a, 
     if (left < DIRECTORY_BYTES || !record_there(a, *offset, DIRECTORY_BYTES, directory_mark))
         return damaged(a, "the zip directory has no entry", *offset);
     const char *at = a->file.at + *offset;
-    uint64_t flags = number(at + 8, 2), method = number(at + 10, 2);
-    uint64_t name_bytes = number(at + 28, 2), extra_bytes = number(at + 30, 2);
-    uint64_t bytes = DIRECTORY_BYTES + name_bytes + extra_bytes + number(at + 32, 2);
-    uint64_t values[3] = {number(at + 24, 4), number(at + 20, 4), number(at + 42, 4)};
+    uint64_t flags = text_number(at + 8, 2), method = text_number(at + 10, 2);
+    uint64_t name_bytes = text_number(at + 28, 2), extra_bytes = text_number(at + 30, 2);
+    uint64_t bytes = DIRECTORY_BYTES + name_bytes + extra_bytes + text_number(at + 32, 2);
+    uint64_t values[3] = {text_number(at + 24, 4), text_number(at + 20, 4),
+                          text_number(at + 42, 4)};
     if (bytes > left)
         return damaged(a, "an entry of the zip directory is cut", *offset);
     entry->name = text_span(at + DIRECTORY_BYTES, name_bytes);

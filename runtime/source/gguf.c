@@ -35,12 +35,10 @@ static bool bytes_left_check(struct gguf_cursor *r, uint64_t bytes, const char *
 
 static uint64_t number_read(struct gguf_cursor *r, uint32_t bytes, const char *what)
 {
-    uint64_t value = 0;
     if (!bytes_left_check(r, bytes, what))
         return 0;
-    memcpy(&value, r->file.at + r->at, bytes);
     r->at += bytes;
-    return value;
+    return text_number(r->file.at + r->at - bytes, bytes);
 }
 
 static struct text string_read(struct gguf_cursor *r, const char *what)
