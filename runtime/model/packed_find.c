@@ -32,11 +32,6 @@ struct module_find {
     struct packed *p;
 };
 
-static int name_order(const void *a, const void *b)
-{
-    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 static bool type_is(const struct tensor *tensor, const char *type)
 {
     return strcmp(tensor->type, type) == 0;
@@ -61,7 +56,7 @@ static struct tensor *part_find(const struct module_find *m, const char *tail)
     char name[TENSOR_NAME_MAX + 64];
     snprintf(name, sizeof name, "%.*s%s", (int)m->base.bytes, m->base.at, tail);
     const struct tensor key = {.name = text_of(name)};
-    return bsearch(&key, m->f->list, m->f->count, sizeof key, name_order);
+    return bsearch(&key, m->f->list, m->f->count, sizeof key, tensor_name_order);
 }
 
 // Returns the tensor BASE + tail, which then is no tensor of its own, or NULL.

@@ -46,7 +46,7 @@ struct tensors {
     struct model_source *gguf;   // the GGUF file; NULL: a folder
 };
 
-static int tensor_name_order(const void *a, const void *b)
+int tensor_name_order(const void *a, const void *b)
 {
     return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
 }

@@ -44,6 +44,9 @@ struct tensor {
     uint32_t part;    // file of a GGUF model in several files, from 0 (gguf_tensor.part)
 };
 
+// Compares the names of two tensors, for qsort and bsearch.
+int tensor_name_order(const void *a, const void *b);
+
 struct tensors;
 
 // Opens a GGUF file, or model.safetensors of a folder, or else the shards that its

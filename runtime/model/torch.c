@@ -150,16 +150,11 @@ static enum status tensor_find(struct tensor *tensor, const struct pickled_tenso
     return STATUS_OK;
 }
 
-static int name_order(const void *a, const void *b)
-{
-    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 // Sorts the tensors by name and refuses equal names.
 static enum status tensors_sort(struct tensor *list, uint32_t count, const struct torch_file *t)
 {
     if (count > 0)
-        qsort(list, count, sizeof *list, name_order);
+        qsort(list, count, sizeof *list, tensor_name_order);
     for (uint32_t i = 1; i < count; i++)
         if (text_equal(list[i - 1].name, list[i].name))
             return error_set(t->err, STATUS_INVALID, "%s: tensor %s is there twice", t->name,

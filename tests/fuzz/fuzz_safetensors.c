@@ -9,16 +9,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static int name_order(const void *a, const void *b)
-{
-    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 static void packed_fuzz(struct tensor *list, uint32_t count, struct arena *arena)
 {
     struct error err;
     const struct packed_rules rules = {.zeros_full = count % 2 == 0};
-    qsort(list, count, sizeof *list, name_order);
+    qsort(list, count, sizeof *list, tensor_name_order);
     if (packed_find(list, &count, &rules, arena, &err) != STATUS_OK)
         return;
     for (uint32_t i = 0; i < count; i++) {
