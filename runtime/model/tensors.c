@@ -212,9 +212,10 @@ static enum status packed_join(struct tensors *set, const char *folder, struct e
     enum status status = quantised_rules_read(&rules, folder, err);
     if (status == STATUS_OK)
         status = packed_find(set->tensors, &set->count, &rules, set->arena, err);
-    if (status == STATUS_OK)
-        status = names_check(set, err);
     set->part_count = all - set->count;
+    if (status != STATUS_OK || set->part_count == 0)
+        return status;
+    status = names_check(set, err);
     for (uint32_t i = 0; i < set->count && !set->packed; i++)
         set->packed = set->tensors[i].packed ? &set->tensors[i] : NULL;
     return status;
