@@ -16,12 +16,12 @@
 struct packed_finder {
     struct tensor *list;
     uint32_t count;
-    bool *taken;          // [count]: true for tensors that belong to another one's module
+    bool *taken;          // [count]: true for tensors that are parts of a module
     struct tensor **made; // [count]: the weight that replaces a tensor of codes, or NULL
     const struct packed_rules *rules;
     struct arena *arena;
     struct error *err;
-    const float *e4m3, *int8; // values of codes; allocated on first use
+    const float *e4m3, *int8; // values of the 256 codes of a type; NULL until they are needed
 };
 
 // A module while it is read.
@@ -59,7 +59,7 @@ static struct tensor *part_find(const struct module_find *m, const char *tail)
     return bsearch(&key, m->f->list, m->f->count, sizeof key, tensor_name_order);
 }
 
-// Returns the tensor BASE + tail, which then is no tensor of its own, or NULL.
+// Returns the tensor BASE + tail and marks it as a part of the module; NULL: there is none.
 static struct tensor *part_take(const struct module_find *m, const char *tail)
 {
     struct tensor *tensor = part_find(m, tail);
@@ -88,7 +88,7 @@ static enum status part_wrong(const struct module_find *m, const struct tensor *
                      tensor->file, tensor->name.at, tensor->type, shape, wanted);
 }
 
-// Takes a tensor that must be there.
+// Sets *out to the tensor BASE + tail as part_take does, or sets an error if it is absent.
 static enum status part_need(struct tensor **out, const struct module_find *m, const char *tail)
 {
     *out = part_take(m, tail);
@@ -115,6 +115,14 @@ static enum status size_set(struct module_find *m, uint64_t n, uint64_t k)
     m->p->groups = 1;
     m->p->codes = m->code->map;
     return STATUS_OK;
+}
+
+// Sets the size of a module whose codes are bytes [n, k]. kind: "FP8" or "int8", for the message.
+static enum status bytes_size_set(struct module_find *m, const char *kind)
+{
+    if (m->code->dims != 2)
+        return part_wrong(m, m->code, "%s weights are matrices", kind);
+    return size_set(m, m->code->shape[0], m->code->shape[1]);
 }
 
 // Makes the weight that replaces the module's tensor of codes.
@@ -168,8 +176,8 @@ static const float *byte_values(struct packed_finder *f, bool integers)
     return made;
 }
 
-// Reads scales stored by row: one number, one a row, or one a group of columns. Writes "a scale per
-// tensor" to `each`.
+// Reads scales that are stored by row: one for the matrix, one for each row, or one for each group
+// of columns of a row. Writes to `each` which of these it is: "a scale per tensor".
 static enum status scales_by_row(struct module_find *m, const struct tensor *scale, char each[32])
 {
     struct packed *p = m->p;
@@ -199,8 +207,8 @@ static enum status scales_by_row(struct module_find *m, const struct tensor *sca
     return STATUS_OK;
 }
 
-// F8_E4M3 [n, k] with one scale, one a row, one for 128 x 128 elements, or groups of columns. The
-// scales multiply under each name.
+// Reads codes F8_E4M3 [n, k] with scales for blocks of 128 x 128 elements or scales by row. The
+// tensor of scales has two names; under both of them the scales are factors.
 static enum status fp8_read(struct module_find *m)
 {
     struct tensor *scale = part_take(m, ".weight_scale_inv");
@@ -209,16 +217,13 @@ static enum status fp8_read(struct module_find *m)
     enum status status = STATUS_OK;
     if (!scale)
         status = part_need(&scale, m, ".weight_scale");
-    if (status == STATUS_OK && m->code->dims != 2)
-        status = part_wrong(m, m->code, "FP8 weights are matrices");
     if (status == STATUS_OK)
-        status = size_set(m, m->code->shape[0], m->code->shape[1]);
+        status = bytes_size_set(m, "FP8");
     if (status != STATUS_OK)
         return status;
     uint64_t down = ((uint64_t)p->n + 127) / 128, across = ((uint64_t)p->k + 127) / 128;
     p->bits = 8;
     p->values = byte_values(m->f, false);
-    status = STATUS_OK;
     if (shape_is(scale, down, across) && elements_of(scale) > 1 && number_of(scale) >= 0) {
         p->scales = scale->map;
         p->scale_type = (enum packed_number)number_of(scale);
@@ -232,17 +237,14 @@ static enum status fp8_read(struct module_find *m)
     return status;
 }
 
-// I8 [n, k] of compressed-tensors with one scale, one a row or groups of columns, and zero points
-// of the same shape.
+// Reads codes I8 [n, k] of compressed-tensors with scales by row and zero points of their shape.
 static enum status int8_read(struct module_find *m)
 {
     struct tensor *scale, *zeros = part_take(m, ".weight_zero_point");
     char each[32];
     enum status status = part_need(&scale, m, ".weight_scale");
-    if (status == STATUS_OK && m->code->dims != 2)
-        status = part_wrong(m, m->code, "int8 weights are matrices");
     if (status == STATUS_OK)
-        status = size_set(m, m->code->shape[0], m->code->shape[1]);
+        status = bytes_size_set(m, "int8");
     if (status == STATUS_OK)
         status = scales_by_row(m, scale, each);
     if (status != STATUS_OK)
@@ -261,14 +263,11 @@ static enum status int8_read(struct module_find *m)
     return STATUS_OK;
 }
 
-// I8 [n, k] of bitsandbytes: the scale of a row is its largest magnitude, for 127.
+// Reads codes I8 [n, k] of bitsandbytes, which stores the largest magnitude of each row: the value
+// of the code 127.
 static enum status int8_rows_read(struct module_find *m, const struct tensor *scale)
 {
-    enum status status = STATUS_OK;
-    if (m->code->dims != 2)
-        status = part_wrong(m, m->code, "int8 weights are matrices");
-    if (status == STATUS_OK)
-        status = size_set(m, m->code->shape[0], m->code->shape[1]);
+    enum status status = bytes_size_set(m, "int8");
     if (status != STATUS_OK)
         return status;
     struct packed *p = m->p;
@@ -284,8 +283,8 @@ static enum status int8_rows_read(struct module_find *m, const struct tensor *sc
     return STATUS_OK;
 }
 
-// Codes E2M1, two a byte, [n, k / 2], with a scale for `group` columns and a factor of all scales,
-// or NULL.
+// Reads codes E2M1 [n, k / 2], two in a byte, with a scale for each `group` columns. factor: a
+// factor of all scales, or NULL.
 static enum status fp4_read(struct module_find *m, const struct tensor *scale, uint32_t group,
                             const struct tensor *factor)
 {
@@ -315,7 +314,7 @@ static enum status fp4_read(struct module_find *m, const struct tensor *scale, u
     return STATUS_OK;
 }
 
-// Reads the JSON of bitsandbytes about a matrix, which lies in a tensor of bytes.
+// Reads the JSON in which bitsandbytes describes a matrix; it is stored as a tensor of bytes.
 static enum status state_read(json_t **out, struct module_find *m)
 {
     struct tensor *state = part_take(m, ".weight.quant_state.bitsandbytes__nf4");
@@ -334,7 +333,7 @@ static enum status state_read(json_t **out, struct module_find *m)
     return status;
 }
 
-// Returns a count in the JSON, or 0.
+// Returns a count of the JSON, or 0 if it is none.
 static uint32_t state_count(const json_t *value)
 {
     int64_t count;
@@ -342,7 +341,7 @@ static uint32_t state_count(const json_t *value)
     return valid && count > 0 && count <= INT32_MAX ? (uint32_t)count : 0;
 }
 
-// Returns a copy of `count` floats of a tensor of this size, or NULL.
+// Returns a copy of the tensor's floats, or NULL if it does not have `count` of them.
 static const float *floats_copy(struct module_find *m, const struct tensor *tensor, uint32_t count)
 {
     if (!type_is(tensor, "F32") || elements_of(tensor) != count)
@@ -379,7 +378,8 @@ static enum status nested_read(struct module_find *m, const struct tensor *scale
     return STATUS_OK;
 }
 
-// Codes of 4 bits of bitsandbytes, in the order of the flattened matrix, with a scale for a block.
+// Reads codes of 4 bits of bitsandbytes: the elements of the matrix in row-major order, with a
+// scale for each block of them.
 static enum status blocks_read(struct module_find *m)
 {
     struct tensor *scale, *map;
@@ -427,8 +427,8 @@ static enum status blocks_read(struct module_find *m)
     return STATUS_OK;
 }
 
-// Finds the modules whose codes are in NAME.weight. A type without the tensors that belong to it is
-// no code: weights.c names the type.
+// Reads a module whose codes are in NAME.weight. *found: false if the tensor has no codes, or lacks
+// the scales next to it; then weights.c refuses its type.
 static enum status weight_read(struct module_find *m, bool *found)
 {
     struct tensor *scale, *factor;
@@ -449,7 +449,7 @@ static enum status weight_read(struct module_find *m, bool *found)
     return STATUS_OK;
 }
 
-// Sets the words of integers in groups of columns.
+// Sets the words of a module of integers: "AWQ, 4 bits, groups of 128".
 static void integers_name(struct packed *p, const char *method)
 {
     int used = snprintf(p->words, sizeof p->words, "%s, %u bits, ", method, p->bits);
@@ -463,7 +463,7 @@ static void integers_name(struct packed *p, const char *method)
         snprintf(to, left, "groups of %u", p->scale_cols);
 }
 
-// Reads the group of each column, if it is not column / size.
+// Reads the group of each column. Groups in the usual order, and a list of -1, set no group_of.
 static enum status order_read(struct module_find *m, const struct tensor *order, uint32_t groups)
 {
     struct packed *p = m->p;
@@ -486,7 +486,7 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
     return STATUS_OK;
 }
 
-// Sets the columns of a group: all of one size, or named by `order` (NULL: there is none).
+// Sets the groups of columns: groups of equal size, or those of the tensor `order` (NULL: absent).
 static enum status groups_set(struct module_find *m, const struct tensor *scale,
                               const struct tensor *order, uint64_t groups)
 {
@@ -501,8 +501,8 @@ static enum status groups_set(struct module_find *m, const struct tensor *scale,
     return status;
 }
 
-// Replaces zero points that are all the middle of the codes by that number, as symmetric
-// checkpoints store them. words: number of the words of zero points, which codes fill.
+// Removes zero points that are all the middle of the codes, as symmetric checkpoints store them,
+// and sets that number instead. words: number of words of zero points, all bits of which are used.
 static void zeros_shorten(struct packed *p, uint64_t words)
 {
     uint32_t first, middle = 1u << (p->bits - 1), each = 0;
@@ -520,7 +520,8 @@ static void zeros_shorten(struct packed *p, uint64_t words)
     p->zero = (float)middle;
 }
 
-// The tensors of AWQ and GPTQ, [columns][rows]: qweight, qzeros, scales and, for GPTQ, g_idx.
+// Reads a module of AWQ or GPTQ, whose codes are stored by column: qweight, qzeros, scales and, for
+// GPTQ, g_idx.
 static enum status columns_read(struct module_find *m, bool *found)
 {
     struct tensor *zeros, *scale, *order = part_take(m, ".g_idx");
@@ -585,8 +586,8 @@ static enum status shape_read(uint64_t out[2], struct module_find *m)
     return status;
 }
 
-// Reads zero points of compressed-tensors: words that rows share, or bytes in older files, which
-// are without the offset that codes have.
+// Reads zero points of compressed-tensors: words that rows share or, in older files, signed bytes.
+// With bytes the value of a code is signed: code - 2^(bits - 1).
 static enum status row_zeros_read(struct module_find *m, const struct tensor *zeros)
 {
     struct packed *p = m->p;
@@ -606,8 +607,9 @@ static enum status row_zeros_read(struct module_find *m, const struct tensor *ze
                       p->groups, p->n, words, p->groups);
 }
 
-// Codes of compressed-tensors: integers in words, or E2M1.
-static enum status packed_read_rows(struct module_find *m, bool *found)
+// Reads a module of compressed-tensors whose codes are in NAME.weight_packed: integers in words, or
+// E2M1.
+static enum status rows_read(struct module_find *m, bool *found)
 {
     struct tensor *scale, *factor, *zeros, *order;
     struct packed *p = m->p;
@@ -661,10 +663,10 @@ static enum status module_read(struct packed_finder *f, const struct tensor *ten
         const char *tail;
         enum status (*read)(struct module_find *m, bool *found);
     } kinds[] = {
-        {".weight", weight_read}, {".qweight", columns_read}, {".weight_packed", packed_read_rows}};
+        {".weight", weight_read}, {".qweight", columns_read}, {".weight_packed", rows_read}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t tail = strlen(kinds[i].tail), bytes = tensor->name.bytes;
-        if (bytes <= tail || strcmp(tensor->name.at + bytes - tail, kinds[i].tail) != 0)
+        if (bytes == tail || !text_ends(tensor->name, kinds[i].tail))
             continue;
         struct packed packed = {.bits = 0};
         struct module_find m = {f, {tensor->name.at, bytes - tail}, tensor, &packed};
