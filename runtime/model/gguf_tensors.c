@@ -150,42 +150,29 @@ static enum status listing_read(struct listing *out, const struct gguf *file, st
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: the architecture of the file is not served; take another model",
                          file->name);
-    char heads[64], kv[64], blocks[64], further[64];
-    snprintf(heads, sizeof heads, "%s.attention.head_count", out->family->name);
-    snprintf(kv, sizeof kv, "%s.attention.head_count_kv", out->family->name);
-    snprintf(blocks, sizeof blocks, "%s.block_count", out->family->name);
-    snprintf(further, sizeof further, "%s.nextn_predict_layers", out->family->name);
-    uint32_t all = 0, after = 0;
-    struct gguf_number wanted = {heads, 1, 1024, NAN};
-    enum status status = gguf_count(&out->heads[0], file, &wanted, err);
-    wanted = (struct gguf_number){kv, 1, 1024, out->heads[0]};
-    if (status == STATUS_OK)
-        status = gguf_count(&out->heads[1], file, &wanted, err);
-    wanted = (struct gguf_number){blocks, 1, LAYER_END, LAYER_END};
-    if (status == STATUS_OK)
-        status = gguf_count(&all, file, &wanted, err);
-    wanted = (struct gguf_number){further, 0, all, 0};
-    if (status == STATUS_OK)
-        status = gguf_count(&after, file, &wanted, err);
-    if (status == STATUS_OK && after > 0)
+    struct config_writer keys = {
+        .file = file, .family = out->family, .err = err, .status = STATUS_OK};
+    out->heads[0] = config_count_get(&keys, "attention.head_count", 1, 1024, NAN);
+    out->heads[1] = config_count_get(&keys, "attention.head_count_kv", 1, 1024, out->heads[0]);
+    uint32_t all = config_count_get(&keys, "block_count", 1, LAYER_END, LAYER_END);
+    uint32_t after = config_count_get(&keys, "nextn_predict_layers", 0, all, 0);
+    if (after > 0)
         out->layers = all - after;
-    return status;
+    return keys.status;
 }
 
 // Returns true for a tensor of a layer that only predicts further tokens.
 static bool is_further(const struct gguf_tensor *tensor, const struct listing *listing)
 {
     static const char start[] = "blk.";
-    size_t before = sizeof start - 1;
+    struct text name = tensor->name;
     uint32_t layer = 0;
-    size_t at = before;
-    if (tensor->name.bytes <= before || memcmp(tensor->name.at, start, before) != 0)
+    size_t first = sizeof start - 1, at = first;
+    if (!text_begins(name, start))
         return false;
-    for (; at < tensor->name.bytes && tensor->name.at[at] >= '0' && tensor->name.at[at] <= '9' &&
-           layer < LAYER_END;
-         at++)
-        layer = layer * 10 + (uint32_t)(tensor->name.at[at] - '0');
-    return at > before && layer >= listing->layers && layer < LAYER_END;
+    for (; at < name.bytes && name.at[at] >= '0' && name.at[at] <= '9' && layer < LAYER_END; at++)
+        layer = layer * 10 + (uint32_t)(name.at[at] - '0');
+    return at > first && layer >= listing->layers && layer < LAYER_END;
 }
 
 static int dtype_of(const struct gguf_type *type)

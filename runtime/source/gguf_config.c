@@ -269,11 +269,6 @@ static bool key_is_read(const struct gguf_family *family, const char *rest)
     return false;
 }
 
-static bool begins_with(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 // Refuses keys that no code reads and that change what the model computes, and unknown keys of the
 // groups whose keys may.
 static void keys_check(struct config_writer *w)
@@ -293,7 +288,8 @@ static void keys_check(struct config_writer *w)
             key.at[family] != '.')
             continue;
         snprintf(rest, sizeof rest, "%.*s", (int)(key.bytes - family - 1), key.at + family + 1);
-        bool matters = begins_with(rest, "rope.") || begins_with(rest, "attention.");
+        bool matters =
+            text_begins(text_of(rest), "rope.") || text_begins(text_of(rest), "attention.");
         bool read = key_is_read(w->family, rest);
         const struct config_key *row = read ? NULL : config_key_of_gguf(rest, facts.family);
         if (row)

@@ -42,9 +42,9 @@ const struct gguf_family *gguf_family_find(struct text name);
 // Writes the names of all families: "bert, llama and qwen2". Truncates at `bytes`.
 void gguf_family_list(char *out, size_t bytes);
 
-// Writes keys of a file as members of config.json.
+// Reads keys of a file and writes them as members of config.json.
 struct config_writer {
-    struct json_buffer *out;
+    struct json_buffer *out; // NULL if keys are only read
     struct arena *scratch;
     const struct gguf *file;
     const struct gguf_family *family;
