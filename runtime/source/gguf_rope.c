@@ -42,12 +42,11 @@ static void put_list(struct config_writer *w, const char *field, const char *nam
 
 // Writes the factors of all lengths (rope_freqs: Llama 3), or those of short and of long ones, in
 // the form of longrope.
-static void put_longrope(struct config_writer *w, uint32_t rotary, bool by_length)
+static void put_longrope(struct config_writer *w, uint32_t rotary, bool by_length, double attention)
 {
     static const char *const names[][2] = {
         {"rope_freqs.weight", "rope_freqs.weight"},
         {"rope_factors_short.weight", "rope_factors_long.weight"}};
-    double attention = config_number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
     uint32_t original =
         config_count_get(w, "rope.scaling.original_context_length", 1, 1 << 24, w->positions);
     json_put_literal(w->out, ",\"rope_scaling\":{\"rope_type\":\"longrope\"");
@@ -61,7 +60,8 @@ static void put_longrope(struct config_writer *w, uint32_t rotary, bool by_lengt
 
 struct scaling {
     bool yarn, linear, longrope; // all false: none
-    double factor;
+    double factor;               // of the number of positions
+    double attention;            // rope.scaling.attn_factor
 };
 
 // Reads the scaling of positions. A factor without a type is linear.
@@ -74,6 +74,7 @@ static struct scaling scaling_read(struct config_writer *w)
     struct scaling out = {.yarn = type.at && text_is(type, "yarn"),
                           .linear = type.at && text_is(type, "linear"),
                           .longrope = type.at && text_is(type, "longrope")};
+    out.attention = config_number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
     if (w->status != STATUS_OK || out.longrope || (type.at && text_is(type, "none")))
         return out;
     if (type.at && !out.linear && !out.yarn) {
@@ -112,7 +113,7 @@ static void put_scaling(struct config_writer *w, const struct scaling *scaling)
                     scaling->yarn ? "yarn" : "linear");
     config_put_number(w, "factor", factor);
     uint32_t original = config_count_get(w, "rope.scaling.original_context_length", 1, 1 << 24, 0);
-    double attention = config_number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
+    double attention = scaling->attention;
     double usual = factor > 1 ? 0.1 * log(factor) + 1 : 1;
     double yarn = config_number_get(w, "rope.scaling.yarn_attn_factor", 1e-3, 1e3, usual);
     if (original > 0)
@@ -192,7 +193,6 @@ void config_put_rope(struct config_writer *w)
     bool by_length = scaling.longrope || gguf_tensor_find(w->file, "rope_factors_long.weight") ||
                      gguf_tensor_find(w->file, "rope_factors_short.weight");
     bool scaled = scaling.yarn || scaling.linear;
-    double attention = config_number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
     bool tempered = (w->family->flags & GGUF_TEMPERATURE) &&
                     config_number_get(w, "attention.temperature_scale", 0, 1e3, 0) > 0;
     if (w->status != STATUS_OK)
@@ -202,7 +202,7 @@ void config_put_rope(struct config_writer *w)
                               "%s: the key %s.attention.temperature_scale is served with yarn "
                               "alone, %s",
                               w->file->name, w->family->name, take_folder);
-    else if (attention != 1 && !scaling.yarn && !by_length)
+    else if (scaling.attention != 1 && !scaling.yarn && !by_length)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.rope.scaling.attn_factor is served with yarn and "
                               "longrope alone, %s",
@@ -217,5 +217,5 @@ void config_put_rope(struct config_writer *w)
     else if (scaled)
         put_scaling(w, &scaling);
     else if (freqs || by_length)
-        put_longrope(w, rotary, by_length);
+        put_longrope(w, rotary, by_length, scaling.attention);
 }
