@@ -238,16 +238,12 @@ static size_t stem_bytes(const char *path, uint32_t *parts)
     *parts = 1;
     if (!ends_with(path, ".gguf") || strncasecmp(name, "mmproj", 6) == 0)
         return 0;
-    size_t bytes = strlen(path) - strlen(".gguf");
-    static const size_t tail = sizeof "-00001-of-00003" - 1;
-    unsigned part, count;
-    int used = 0;
-    if (bytes > tail && sscanf(path + bytes - tail, "-%5u-of-%5u%n", &part, &count, &used) == 2 &&
-        (size_t)used == tail && part > 0 && part <= count) {
-        *parts = count;
-        return bytes - tail;
-    }
-    return bytes;
+    uint32_t part, count;
+    size_t stem = gguf_part_stem(path, &part, &count);
+    if (stem == 0 || part == 0 || part > count)
+        return strlen(path) - strlen(".gguf");
+    *parts = count;
+    return stem;
 }
 
 // Returns how well the stem fits the quant: 0: not at all; 2: the quant is the end of the file's

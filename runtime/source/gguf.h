@@ -114,6 +114,9 @@ struct gguf_split {
 };
 enum status gguf_split_read(struct gguf_split *out, const struct gguf *file,
                             struct error *err) MUST_USE;
+// Reads the numbers in the path of a part, PREFIX-00001-of-00003.gguf; the caller compares ".gguf".
+// Returns the length of PREFIX; 0: the path has no numbers.
+size_t gguf_part_stem(const char *path, uint32_t *number, uint32_t *count);
 // Writes the path of part `number`, from 0. path: that of any part. Returns false if it does not
 // end like the path of one of `count` parts, or has `size` bytes or more.
 bool gguf_part_path(char *out, size_t size, const char *path, uint32_t number, uint32_t count);

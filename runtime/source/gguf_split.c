@@ -3,10 +3,9 @@
 // gguf-split. Loading thread only.
 #include "runtime/source/gguf.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { PART_TAIL_BYTES = sizeof "-00001-of-00003.gguf" - 1 };
 
 enum status gguf_split_read(struct gguf_split *out, const struct gguf *file, struct error *err)
 {
@@ -19,20 +18,25 @@ enum status gguf_split_read(struct gguf_split *out, const struct gguf *file, str
     return status == STATUS_OK ? gguf_count(&out->tensors, file, &tensors, err) : status;
 }
 
+size_t gguf_part_stem(const char *path, uint32_t *number, uint32_t *count)
+{
+    static const size_t tail = sizeof "-00001-of-00003" - 1;
+    size_t bytes = strlen(path), ending = strlen(".gguf");
+    int used = 0;
+    if (bytes < tail + ending)
+        return 0;
+    size_t stem = bytes - tail - ending;
+    bool read = sscanf(path + stem, "-%5" SCNu32 "-of-%5" SCNu32 "%n", number, count, &used) == 2;
+    return read && (size_t)used == tail ? stem : 0;
+}
+
 bool gguf_part_path(char *out, size_t size, const char *path, uint32_t number, uint32_t count)
 {
-    char tail[40]; // two numbers of ten digits fit
-    unsigned part, parts;
-    int used = 0;
-    size_t bytes = strlen(path);
-    if (bytes < PART_TAIL_BYTES || bytes >= size)
+    uint32_t part, parts;
+    size_t stem = gguf_part_stem(path, &part, &parts);
+    if (stem == 0 || parts != count || !text_ends(text_of(path), ".gguf") || strlen(path) >= size)
         return false;
-    const char *end = path + bytes - PART_TAIL_BYTES;
-    if (sscanf(end, "-%5u-of-%5u.gguf%n", &part, &parts, &used) != 2 || used != PART_TAIL_BYTES ||
-        parts != count)
-        return false;
-    snprintf(tail, sizeof tail, "-%05u-of-%05u.gguf", number + 1, count);
-    snprintf(out, size, "%.*s%s", (int)(bytes - PART_TAIL_BYTES), path, tail);
+    snprintf(out, size, "%.*s-%05u-of-%05u.gguf", (int)stem, path, number + 1, count);
     return true;
 }
 
