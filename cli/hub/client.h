@@ -22,7 +22,7 @@ struct hub_client {
 };
 
 // Fills the client from the environment and the token file. INVALID if HF_ENDPOINT or the token is
-// malformed, IO in a build without libcurl; the caller closes the client also then.
+// malformed, IO in a build without libcurl. The caller closes the client after an error too.
 enum status hub_client_open(struct hub_client *client, struct arena *arena,
                             struct error *err) MUST_USE;
 void hub_client_close(struct hub_client *client);

@@ -8,7 +8,7 @@
 
 enum { HUB_URL_MAX = 8192 };
 
-// Fields of the head of an answer that weft uses.
+// The status and the headers of an answer that weft uses.
 struct hub_answer {
     long code;                       // HTTP status; 0: no answer
     char location[HUB_URL_MAX];      // target of a redirect
@@ -20,8 +20,9 @@ struct hub_answer {
     uint32_t retry_after;            // Retry-After in seconds; 0: none
 };
 
-// Prepares a request: resets `easy`, sets the options of all requests and the URL, and lets headers
-// of the answer be read into *answer. *headers: list that the caller frees after the request.
+// Prepares a request: resets `easy`, and sets the options of all requests, the URL, and a function
+// that stores the headers of the answer in *answer. *headers: the headers of the request, which the
+// caller frees after the request.
 void hub_request_set(const struct hub_client *client, CURL *easy, const char *url,
                      struct hub_answer *answer, struct curl_slist **headers);
 // Returns the target of a redirect of `url`, in the arena; NULL if it is no http or https URL, or
@@ -30,7 +31,8 @@ const char *hub_redirect_target(const struct hub_client *client, const char *url
                                 const struct hub_answer *answer);
 
 // Fills err for an answer that is no success, or for a failed connection (curl != CURLE_OK), and
-// returns its status. After CURLE_WRITE_ERROR err keeps what the function that could not write set.
+// returns its status. After CURLE_WRITE_ERROR, err keeps the error of the function that could not
+// write.
 enum status hub_failed(const struct hub_client *client, const struct hub_name *name,
                        const struct hub_answer *answer, CURLcode curl, struct error *err);
 // Returns true if the request should be repeated, because it may succeed after *wait_ms

@@ -111,10 +111,10 @@ bool hub_is_folder(const struct hub_listing *listing, const struct hub_name *nam
 
 const char *hub_format(const struct hub_listing *listing)
 {
-    for (size_t i = 0; i < listing->count && !has_safetensors(listing); i++)
-        if (strncmp(base_name(listing->files[i].path), "pytorch_model", 13) == 0)
-            return "pytorch";
-    return "safetensors";
+    bool pytorch = false;
+    for (size_t i = 0; i < listing->count; i++)
+        pytorch |= text_begins(text_of(base_name(listing->files[i].path)), "pytorch_model");
+    return pytorch && !has_safetensors(listing) ? "pytorch" : "safetensors";
 }
 
 static bool add_if_there(struct hub_listing *out, const struct hub_listing *listing,

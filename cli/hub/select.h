@@ -23,21 +23,21 @@ struct hub_listing {
 void hub_listing_add(struct hub_listing *listing, struct hub_file file, struct arena *arena);
 const struct hub_file *hub_listing_find(const struct hub_listing *listing, const char *path);
 
-// Returns true if the model is to be read as a folder, not as a GGUF file: no quant is named, and
-// there are safetensors files or no GGUF file.
+// Returns true if the model is read as a folder, not as a GGUF file: `name` has no quant, and the
+// listing has safetensors or no GGUF file.
 bool hub_is_folder(const struct hub_listing *listing, const struct hub_name *name);
 
-// Returns the name of a folder's format for the user.
+// Returns the format of the weights of a folder, "safetensors" or "pytorch", for `weft list`.
 const char *hub_format(const struct hub_listing *listing);
 
-// Returns true for the JSON files and templates of a model folder, which are small. listing: the
-// files of the repository or of its snapshot: an index of files of torch.save counts only if there
-// are no safetensors.
+// Returns true for the JSON files and templates of a model folder, which are small. Returns true
+// for pytorch_model.bin.index.json only if `listing`, the files of the repository or of its
+// snapshot, has no safetensors.
 bool hub_is_description(const struct hub_listing *listing, const char *path);
 
 // Returns the path of the weights in `folder` ("" or a subfolder with a slash after it), or NULL:
-// model.safetensors or its index, else pytorch_model.bin or its index. *is_index: the path is that
-// of an index, which names the files.
+// model.safetensors or its index, else pytorch_model.bin or its index. *is_index: true if it is the
+// path of an index, which names the files of the weights.
 const char *hub_weights_find(const struct hub_listing *listing, const char *folder, bool *is_index,
                              struct arena *arena);
 
