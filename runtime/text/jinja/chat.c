@@ -91,23 +91,20 @@ struct text chat_template_plain(void)
 static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
                      struct jinja_value *out);
 
-// Converts the content of a message. A text becomes a list of one part if the template reads parts.
-static bool content_of(struct jinja_run *run, const json_t *json, bool untrusted,
-                       struct jinja_value *out)
+static bool array_of(struct jinja_run *run, const json_t *json, bool untrusted,
+                     struct jinja_value *out)
 {
-    struct jinja_value text, part;
     struct jinja_items items = {0};
-    struct jinja_pair *pairs = jinja_alloc(run, 2, sizeof *pairs);
-    return pairs && value_of(run, json, untrusted, &text) &&
-           jinja_string_make(run, text_of("type"), false, &pairs[0].key) &&
-           jinja_string_make(run, text_of("text"), false, &pairs[0].value) &&
-           jinja_string_make(run, text_of("text"), false, &pairs[1].key) &&
-           (pairs[1].value = text, jinja_dict_make(run, pairs, 2, &part)) &&
-           jinja_items_add(run, &items, part) && jinja_items_list(run, &items, JINJA_IS_LIST, out);
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        struct jinja_value item;
+        if (!value_of(run, json_array_get(json, i), untrusted, &item) ||
+            !jinja_items_add(run, &items, item))
+            return false;
+    }
+    return jinja_items_list(run, &items, JINJA_IS_LIST, out);
 }
 
-// message: true if the object is a message whose content becomes a list.
-static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted, bool message,
+static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted,
                       struct jinja_value *out)
 {
     size_t count = 0;
@@ -117,31 +114,12 @@ static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted,
     json_t *object = (json_t *)json; // iterators take no const, but do not modify it
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
-        const json_t *value = json_object_iter_value(at);
-        bool content = message && text_is(key, "content") && json_is_string(value);
         if (!jinja_string_make(run, key, untrusted, &pairs[count].key) ||
-            !(content ? content_of : value_of)(run, value, untrusted, &pairs[count].value))
+            !value_of(run, json_object_iter_value(at), untrusted, &pairs[count].value))
             return false;
         count++;
     }
     return jinja_dict_make(run, pairs, count, out);
-}
-
-// messages: true if the items are messages whose contents become lists.
-static bool array_of(struct jinja_run *run, const json_t *json, bool untrusted, bool messages,
-                     struct jinja_value *out)
-{
-    struct jinja_items items = {0};
-    for (size_t i = 0; i < json_array_size(json); i++) {
-        const json_t *value = json_array_get(json, i);
-        struct jinja_value item;
-        bool made = messages && json_is_object(value)
-                        ? object_of(run, value, untrusted, true, &item)
-                        : value_of(run, value, untrusted, &item);
-        if (!made || !jinja_items_add(run, &items, item))
-            return false;
-    }
-    return jinja_items_list(run, &items, JINJA_IS_LIST, out);
 }
 
 static bool real_of(struct jinja_run *run, const json_t *json, struct jinja_value *out)
@@ -161,10 +139,10 @@ static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
     bool fine = true;
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        fine = object_of(run, json, untrusted, false, out);
+        fine = object_of(run, json, untrusted, out);
         break;
     case JSON_ARRAY:
-        fine = array_of(run, json, untrusted, false, out);
+        fine = array_of(run, json, untrusted, out);
         break;
     case JSON_STRING:
         fine = jinja_string_make(run, text_span(json_string_value(json), json_string_length(json)),
@@ -197,7 +175,7 @@ static bool is_trusted(const struct chat_input *in, struct text name)
 }
 
 // Binds every name of the program to a variable of the request, to a function, or to nothing.
-static bool globals_fill(struct jinja_run *run, const struct chat_input *in, bool parts)
+static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
 {
     const struct jinja_program *program = run->program;
     run->globals = jinja_alloc(run, program->name_count, sizeof *run->globals);
@@ -209,9 +187,7 @@ static bool globals_fill(struct jinja_run *run, const struct chat_input *in, boo
         const struct jinja_row *row = jinja_global_find(name);
         run->globals[i] = (struct jinja_value){.kind = JINJA_MISSING};
         if (json) {
-            bool messages = parts && text_is(name, "messages") && json_is_array(json);
-            if (!(messages ? array_of(run, json, true, true, &run->globals[i])
-                           : value_of(run, json, !is_trusted(in, name), &run->globals[i])))
+            if (!value_of(run, json, !is_trusted(in, name), &run->globals[i]))
                 return false;
         } else if (row) {
             struct jinja_function *function = jinja_alloc(run, 1, sizeof *function);
@@ -240,6 +216,31 @@ static bool segments_cut(struct jinja_run *run, const struct jinja_builder *b,
     return out->segments != NULL;
 }
 
+// Returns a copy of the variables, a new reference, in which each content of a message that is a
+// text has become a list of one part.
+static json_t *variables_in_parts(const json_t *variables)
+{
+    json_t *given = json_object_get(variables, "messages"), *message;
+    json_t *copy = json_copy((json_t *)variables), *messages = json_array();
+    size_t i;
+    json_array_foreach(given, i, message)
+    {
+        json_t *content = json_object_get(message, "content");
+        if (!json_is_string(content)) {
+            json_array_append(messages, message);
+            continue;
+        }
+        json_t *changed = json_copy(message);
+        json_object_set_new(changed, "content",
+                            json_pack("[{s:s, s:O}]", "type", "text", "text", content));
+        json_array_append_new(messages, changed);
+    }
+    if (json_is_array(given))
+        json_object_set(copy, "messages", messages);
+    json_decref(messages);
+    return copy;
+}
+
 enum status chat_render(const struct chat_template *chat, const struct chat_input *in,
                         struct arena *arena, struct chat_output *out, struct error *err)
 {
@@ -264,11 +265,15 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
     *out = (struct chat_output){0};
     if (!json_is_object(in->variables))
         return error_set(err, STATUS_INVALID, "the variables of a chat template must be an object");
-    if (globals_fill(&run, in, chat->reads_parts) && jinja_exec(&run, &frame, chat->program.body) &&
-        segments_cut(&run, &prompt, out))
-        return STATUS_OK;
-    check(run.status != STATUS_OK, "a rendering failed without a reason, line %u", run.line);
-    return run.status;
+    json_t *in_parts = chat->reads_parts ? variables_in_parts(in->variables) : NULL;
+    struct chat_input given = *in;
+    given.variables = in_parts ? in_parts : in->variables;
+    bool rendered = globals_fill(&run, &given) && jinja_exec(&run, &frame, chat->program.body) &&
+                    segments_cut(&run, &prompt, out);
+    json_decref(in_parts); // the prompt has copies of its texts
+    check(rendered || run.status != STATUS_OK, "a rendering failed without a reason, line %u",
+          run.line);
+    return rendered ? STATUS_OK : run.status;
 }
 
 // Text that no template contains.
