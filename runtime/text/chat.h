@@ -42,9 +42,9 @@ struct chat_output {
     uint32_t segment_count;
 };
 
-// Parses a template; copies the source. An error names the template's line. Renders one message to
-// find out whether the template reads contents that are texts. If it reads lists of parts only,
-// chat_render gives it each content that is a text as [{"type": "text", "text": content}].
+// Parses a template; copies the source. An error names the template's line. Renders short
+// conversations to find out what the template accepts. If it reads contents that are lists of
+// parts, but not texts, chat_render gives it each text as [{"type": "text", "text": content}].
 enum status chat_template_create(struct chat_template **out, struct text source,
                                  struct error *err) MUST_USE;
 void chat_template_destroy(struct chat_template *chat); // NULL is allowed
@@ -60,7 +60,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
 bool chat_template_uses(const struct chat_template *chat, const char *name);
 
 // Returns true if the template accepts a conversation with a system message in the middle and
-// outputs that message's text. Renders such a conversation once.
+// outputs that message's text.
 bool chat_template_accepts_late_system(const struct chat_template *chat);
 
 // Returns the source of one template that renders `with` if the request has tools, else `without`.

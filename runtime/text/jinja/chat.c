@@ -9,7 +9,8 @@
 struct chat_template {
     struct arena *arena;
     struct jinja_program program;
-    bool reads_parts; // true if contents must be lists of parts
+    bool reads_parts;         // true if contents must be lists of parts
+    bool accepts_late_system; // true if a system message after others is in the prompt
 };
 
 static const struct chat_limits limits_default = {
@@ -17,7 +18,7 @@ static const struct chat_limits limits_default = {
     .output_bytes_max = 64u * 1024 * 1024,
 };
 
-static bool template_reads_parts(struct chat_template *chat);
+static void template_probe(struct chat_template *chat);
 
 enum status chat_template_create(struct chat_template **out, struct text source, struct error *err)
 {
@@ -34,7 +35,7 @@ enum status chat_template_create(struct chat_template **out, struct text source,
         enum status status = scratch.status != STATUS_OK ? scratch.status : STATUS_INVALID;
         return error_set(err, status, "chat template: %s", scratch.text);
     }
-    chat->reads_parts = template_reads_parts(chat);
+    template_probe(chat);
     *out = chat;
     return STATUS_OK;
 }
@@ -294,21 +295,22 @@ static bool probe_is_rendered(const struct chat_template *chat, json_t *messages
     return rendered;
 }
 
-// Returns true if the template outputs a content that is a list of parts, but not one that is a
-// text, as templates of multimodal models do.
-static bool template_reads_parts(struct chat_template *chat)
+// Finds out by rendering which messages the template accepts.
+static void template_probe(struct chat_template *chat)
 {
     static const char form[] = "[{s:s,s:s}]";
-    if (probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe)))
-        return false;
-    chat->reads_parts = true; // for this rendering
-    return probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe));
+    if (!probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe))) {
+        chat->reads_parts = true; // for this rendering
+        chat->reads_parts =
+            probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe));
+    }
+    chat->accepts_late_system = probe_is_rendered(
+        chat, json_pack("[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user", "content", "a",
+                        "role", "assistant", "content", "b", "role", "system", "content", probe,
+                        "role", "user", "content", "c"));
 }
 
 bool chat_template_accepts_late_system(const struct chat_template *chat)
 {
-    return probe_is_rendered(chat,
-                             json_pack("[{s:s,s:s},{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "role", "user",
-                                       "content", "a", "role", "assistant", "content", "b", "role",
-                                       "system", "content", probe, "role", "user", "content", "c"));
+    return chat->accepts_late_system;
 }
