@@ -44,6 +44,18 @@ static void put_format(struct marked_builder *b, const char *format, ...)
     (void)marked_builder_put(b, text, (size_t)bytes, 0);
 }
 
+// Reads the line at *at, without its end, and moves *at to the next one. Returns false at the end.
+static bool line_read(struct text *line, struct text file, size_t *at)
+{
+    if (*at >= file.bytes)
+        return false;
+    const char *end = memchr(file.at + *at, '\n', file.bytes - *at);
+    *line = text_span(file.at + *at, end ? (size_t)(end - file.at) - *at : file.bytes - *at);
+    *at += line->bytes + 1;
+    line->bytes -= line->bytes > 0 && line->at[line->bytes - 1] == '\r';
+    return true;
+}
+
 // The stages of the classes that read vocab.json and merges.txt, and their usual special tokens.
 static const struct merge_class {
     const char *name;
@@ -73,21 +85,20 @@ static const struct merge_class {
      false},
 };
 
-// Returns the class of the folder, or NULL if it is not in the table.
+// Returns the row of the folder's tokenizer class, also if its name ends with "Fast", or NULL.
 static const struct merge_class *merge_class_find(const struct tokenizer *t)
 {
-    for (size_t i = 0; t->class.at && i < sizeof merge_classes / sizeof merge_classes[0]; i++) {
-        size_t bytes = strlen(merge_classes[i].name);
-        struct text rest = text_span(t->class.at + bytes, t->class.bytes - bytes);
-        if (text_begins(t->class, merge_classes[i].name) &&
-            (rest.bytes == 0 || text_is(rest, "Fast")))
+    struct text name = t->class;
+    if (text_ends(name, "Fast"))
+        name.bytes -= strlen("Fast");
+    for (size_t i = 0; i < sizeof merge_classes / sizeof merge_classes[0]; i++)
+        if (text_is(name, merge_classes[i].name))
             return &merge_classes[i];
-    }
     return NULL;
 }
 
-// Refuses a folder without files that are read, with the file that it has and the command that
-// converts it.
+// Refuses a folder whose tokenizer is in no file that is read. The error names the file that it is
+// in and the command that converts it.
 static enum status tokenizer_missing(const char *folder, struct error *err)
 {
     static const char *const files[] = {
@@ -111,12 +122,8 @@ static enum status tokenizer_missing(const char *folder, struct error *err)
 static void put_merges(struct marked_builder *b, struct text merges)
 {
     bool any = false;
-    for (size_t at = 0; at < merges.bytes;) {
-        const char *end = memchr(merges.at + at, '\n', merges.bytes - at);
-        size_t bytes = end ? (size_t)(end - merges.at) - at : merges.bytes - at;
-        struct text line = text_span(merges.at + at, bytes);
-        at += bytes + 1;
-        line.bytes -= line.bytes > 0 && line.at[line.bytes - 1] == '\r';
+    struct text line;
+    for (size_t at = 0; line_read(&line, merges, &at);) {
         if (line.bytes == 0 || text_begins(line, "#version"))
             continue;
         put_format(b, any ? ",\"" : "\"");
@@ -126,7 +133,8 @@ static void put_merges(struct marked_builder *b, struct text merges)
     }
 }
 
-// Appends the special tokens that no file names but the class has, and makes them those of t.
+// Appends the special tokens of the class that no file of the folder names, and stores all special
+// tokens in t.
 static enum status put_specials(struct marked_builder *b, struct tokenizer *t,
                                 const struct merge_class *class, const struct jnode *vocab,
                                 struct error *err)
@@ -159,7 +167,8 @@ static enum status put_specials(struct marked_builder *b, struct tokenizer *t,
     return STATUS_OK;
 }
 
-// Writes vocab.json and merges.txt as a tokenizer.json, as the folder's class does, and opens that.
+// Writes vocab.json and merges.txt as the tokenizer.json that the folder's class makes of them, and
+// opens that.
 static enum status merge_files_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     char path[PATH_MAX_BYTES], merges_path[PATH_MAX_BYTES];
@@ -167,10 +176,8 @@ static enum status merge_files_open(struct tokenizer *t, const char *folder, str
     const struct jnode *words;
     snprintf(path, sizeof path, "%s/vocab.json", folder);
     snprintf(merges_path, sizeof merges_path, "%s/merges.txt", folder);
-    if (access(path, F_OK) != 0 || access(merges_path, F_OK) != 0)
-        return tokenizer_missing(folder, err);
     const struct merge_class *class = merge_class_find(t);
-    if (!class)
+    if (!class || access(path, F_OK) != 0 || access(merges_path, F_OK) != 0)
         return tokenizer_missing(folder, err);
     enum status status = file_read(&vocab, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
@@ -201,7 +208,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, struct error
 {
     static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     char path[PATH_MAX_BYTES];
-    struct text words;
+    struct text words, line;
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
     enum status status = file_read(&words, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_NOT_FOUND)
@@ -217,12 +224,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, struct error
     bool cjk = jtree_get_bool(t->config, "tokenize_chinese_chars", true);
     put_format(&b, bert_head, cjk ? "true" : "false", accents ? "true" : "false",
                lower ? "true" : "false");
-    for (size_t at = 0; at < words.bytes; id++) {
-        const char *end = memchr(words.at + at, '\n', words.bytes - at);
-        size_t bytes = end ? (size_t)(end - words.at) - at : words.bytes - at;
-        struct text line = text_span(words.at + at, bytes);
-        at += bytes + 1;
-        line.bytes -= line.bytes > 0 && line.at[line.bytes - 1] == '\r';
+    for (size_t at = 0; line_read(&line, words, &at); id++) {
         for (int k = 0; k < 5; k++)
             ids[k] = text_is(line, specials[k]) ? id : ids[k];
         put_format(&b, id > 0 ? ",\"" : "\"");
