@@ -32,15 +32,19 @@ OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "g
 MASK = (1 << 64) - 1
 
 
-def noise(seed, tensor, count):
-    """Returns `count` integers from -64 to 63: the top 7 bits of splitmix64(seed + tensor * 2^32 + i)."""
+def splitmix(seed, tensor, count):
+    """Returns splitmix64(seed + tensor * 2^32 + i) for i below count."""
     z = np.arange(count, dtype=np.uint64) + np.uint64((seed + (tensor << 32)) & MASK)
     with np.errstate(over="ignore"):
         z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(57)).astype(np.int64) - 64
+        return z ^ (z >> np.uint64(31))
+
+
+def noise(seed, tensor, count):
+    """Returns `count` integers from -64 to 63: the top 7 bits of splitmix."""
+    return (splitmix(seed, tensor, count) >> np.uint64(57)).astype(np.int64) - 64
 
 
 def kind_of(name, shape):
@@ -495,13 +499,6 @@ def greedy(model, ids, count):
     return drawn, gaps
 
 
-def published_names(model, folder):
-    """Returns name and shape of the tensors that the model's folder has, which may not be those of its modules."""
-    model.save_pretrained(folder)
-    with safetensors.safe_open(os.path.join(folder, "model.safetensors"), "pt") as file:
-        return {key: file.get_slice(key).get_shape() for key in sorted(file.keys())}
-
-
 def published_load(folder, values, cls, dtype, spec):
     """Loads values under published names; the folder has the reference's config.json."""
     safetensors.torch.save_file(values, os.path.join(folder, "model.safetensors"), {"format": "pt"})
@@ -537,25 +534,21 @@ def make(name, spec):
         own = golden_jina.JinaBert(config) if cls == "JinaBert" else None
         model = own or getattr(transformers, cls)(getattr(transformers, "AutoConfig").from_pretrained(folder))
         published = spec["type"] in PUBLISHED
-        state = published_names(model, folder) if published else model.state_dict()
-        if spec.get("experts"):  # transformers stacks experts; the files have published names
+        state = model.state_dict()
+        if published or spec.get("experts"):  # the files have other names than the modules
             model.save_pretrained(folder)
             state = safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
         tied = config.get("tie_word_embeddings") and "lm_head.weight" in state
         tensors, values = [], {}
-        for key in sorted(state) if published else ():
-            kind = kind_of(key, state[key])
-            values[key] = fill(seed, len(tensors), kind, state[key])
-            stored = key.replace("gte.", "new.", 1) if spec["type"] == "new" else key
-            tensors.append([stored, state[key], kind])
-        for key in sorted(state) if not published else ():
+        for key in sorted(state):
             if state[key].dtype != torch.float32 or (tied and key == "lm_head.weight"):
                 continue
             shape = list(state[key].shape)
             kind = kind_of(key, shape)
             values[key] = fill(seed, len(tensors), kind, shape)
-            stored = "lm_head.weight" if spec.get("lone_head") and "embed_tokens" in key else key
-            if cls != spec["arch"] and not own:
+            stored = key.replace("gte.", "new.", 1) if spec["type"] == "new" else key
+            stored = "lm_head.weight" if spec.get("lone_head") and "embed_tokens" in key else stored
+            if cls != spec["arch"] and not own and not published:
                 stored = "model." + key
             tensors.append([spec.get("prefix", "") + stored, shape, kind])
         if tied:

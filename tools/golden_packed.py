@@ -23,6 +23,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+from golden import splitmix
+
 HIDDEN, HEADS, KV, DIM, VOCAB, LENGTHS = 128, 4, 2, 32, 64, [1, 9]
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden", "packed")
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn,
@@ -34,16 +36,6 @@ F32, F16, BF16 = ("F32", 0x007FFFFF, 121 << 23), ("F16", 0x03FF, 9 << 10), ("BF1
 ANY = 0xFFFFFFFF
 
 
-def noise(seed, tensor, count):
-    """Returns splitmix64(seed + tensor * 2^32 + i) for i below count."""
-    z = np.arange(count, dtype=np.uint64) + np.uint64(seed + (tensor << 32))
-    with np.errstate(over="ignore"):
-        z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
-
-
 def tensor_of(seed, index, dtype, shape, *content):
     """Returns the torch tensor: content is a list of values, or two masks."""
     kind = TYPES[dtype]
@@ -51,7 +43,7 @@ def tensor_of(seed, index, dtype, shape, *content):
         return torch.tensor(content[0], dtype=kind).reshape(shape)
     bits = 8 * torch.empty((), dtype=kind).element_size()
     keep, add = content
-    raw = noise(seed, index, int(np.prod(shape, dtype=np.int64))) >> np.uint64(64 - bits)
+    raw = splitmix(seed, index, int(np.prod(shape, dtype=np.int64))) >> np.uint64(64 - bits)
     raw = (raw & np.uint64(keep) | np.uint64(add)).astype(f"uint{bits}")
     return torch.from_numpy(raw.view(f"int{bits}").copy()).view(kind).reshape(shape)
 
