@@ -132,7 +132,7 @@ static void q2_k(float *out, const uint8_t *b)
     }
 }
 
-// 256 elements in 16 groups: two low bits, a bit that is 0 for codes less 4, and scales of 6 bits
+// 256 elements in 16 groups: two low bits, a bit that subtracts 4 if it is 0, and scales of 6 bits
 // in 12 bytes.
 static void q3_k(float *out, const uint8_t *b)
 {
@@ -146,7 +146,7 @@ static void q3_k(float *out, const uint8_t *b)
     }
 }
 
-// Values of the 16 codes of the formats IQ4_NL and IQ4_XS, and of twice those of MXFP4 (E2M1).
+// The values of the 16 codes of IQ4_NL and IQ4_XS, and twice the values of those of MXFP4 (E2M1).
 static const int8_t iq4_values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113};
 static const int8_t e2m1_values[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -170,7 +170,7 @@ static void iq4_xs(float *out, const uint8_t *b)
     }
 }
 
-// 32 elements with the scale 2^(e - 127), of which half counts: the table has twice the values.
+// 32 elements with the scale 2^(e - 127). The table has twice the values, so d is half the scale.
 static void mxfp4(float *out, const uint8_t *b)
 {
     float d = ldexpf(1, b[0] - 128);

@@ -106,8 +106,8 @@ static uint32_t awq_shift(uint32_t row)
     return shifts[row % 8];
 }
 
-// Returns the code that begins at bit `at` of a sequence of words, of which the one at bit 0 has
-// the index `first` and the next ones are `step` further.
+// Returns the code that begins at bit `at` of a sequence of words. Word i of the sequence is
+// words[first + i * step].
 static uint32_t code_at(const void *words, uint64_t first, uint64_t step, uint64_t at,
                         uint32_t bits)
 {

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PACKED_TILE_ROWS = 32 }; // rows whose codes share words and lines of the cache
+enum { PACKED_TILE_ROWS = 32 }; // rows to read at once; neighbours share words and cache lines
 
 enum packed_number { PACKED_F32, PACKED_F16, PACKED_BF16, PACKED_E4M3, PACKED_E8M0 };
 
@@ -49,7 +49,7 @@ struct packed {
     bool divide;                        // true if scales are divided by `factor` instead
     float last;                         // elements are multiplied by it
 
-    // Zero points; NULL: `zero`. By row: words [n * bits / 32][groups], others: words
+    // Zero points; NULL: all are `zero`. By row: words [n * bits / 32][groups], others: words
     // [groups][n * bits / 32], in the order of the codes; n * bits / 32 is rounded up. zero_bytes:
     // i8 [n][groups].
     const void *zeros;

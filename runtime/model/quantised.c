@@ -19,8 +19,8 @@ static void method_add(struct quantised *q, const char *word)
                  safe_of(text_of(word)).at);
 }
 
-// A method, the key that names its variants, and those that are read; the first is that of a
-// declaration without the key.
+// A method, the key that names its variant (NULL: it has none), and the variants that are read. A
+// declaration without the key is read.
 struct method {
     const char *name, *key;
     const char *const *read;
@@ -117,8 +117,8 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
 
 struct quantised quantised_by_config(const json_t *config)
 {
-    // Early files of compressed-tensors have the second key. MLX writes the third, newer versions
-    // of it next to a first with the same members, which names no method.
+    // Early files of compressed-tensors have the second key. MLX writes the third key; its newer
+    // versions also write the first, with the same members and without the name of a method.
     static const char *const keys[] = {"quantization_config", "compression_config", "quantization"};
     const json_t *const levels[] = {config, json_object_get(config, "text_config")};
     struct quantised q = {.where = NULL};

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-// An open archive. Its entries are in a folder whose name is not fixed.
+// An open archive. All its entries are in one folder, which can have any name.
 struct torch_file {
     struct text file;
     struct zip zip;
@@ -26,7 +26,7 @@ static const struct zip_entry *entry_find(const struct torch_file *t, struct tex
     return zip_find(&t->zip, path);
 }
 
-// Refuses an entry whose bytes are not its content.
+// Refuses an entry that is compressed or encrypted.
 static enum status stored_check(const struct torch_file *t, const struct zip_entry *entry)
 {
     if (!entry->is_packed)
@@ -37,7 +37,7 @@ static enum status stored_check(const struct torch_file *t, const struct zip_ent
                      t->name, safe_of(entry->name).at);
 }
 
-// Refuses what is no zip archive of torch.save, with what it is instead.
+// Refuses a file that does not begin as a zip archive. The error names what it is instead.
 static enum status head_check(struct text file, const char *name, struct error *err)
 {
     if (text_begins(file, "PK\3\4"))
@@ -52,7 +52,7 @@ static enum status head_check(struct text file, const char *name, struct error *
                      "%s is no file of torch.save: it does not begin as a zip archive", name);
 }
 
-// Finds the pickle and checks the order of bytes.
+// Finds the pickle, and checks the byte order of the storages.
 static enum status archive_open(struct torch_file *t, struct text *pickle)
 {
     static const char tail[] = "/data.pkl";
@@ -115,7 +115,7 @@ static enum status layout_check(struct tensor *tensor, const struct pickled_tens
     return STATUS_OK;
 }
 
-// Finds the storage of the tensor. After the check of its size no product here overflows.
+// Finds the storage of the tensor. Its size is checked first, so that no later product overflows.
 static enum status tensor_find(struct tensor *tensor, const struct pickled_tensor *from,
                                const struct torch_file *t)
 {

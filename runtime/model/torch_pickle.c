@@ -167,7 +167,7 @@ static enum status string_push(struct machine *m)
     return push(m, value);
 }
 
-// Reads to the end of the line; false if there is none.
+// Reads a line without its end. Returns false if it has no end.
 static bool line_read(struct machine *m, struct text *out)
 {
     const char *at = m->in.at + m->at;
@@ -206,7 +206,7 @@ static bool mark_find(const struct machine *m, uint32_t *first)
     return *first > 0;
 }
 
-// Replaces the values from `first` on, without the `marks` marks before them, by a tuple.
+// Replaces the values from `first` on, and the `marks` marks before them, by a tuple of the values.
 static enum status tuple_make(struct machine *m, uint32_t first, uint32_t marks)
 {
     uint32_t count = m->depth - first;
@@ -248,8 +248,8 @@ static enum status dictionary_push(struct machine *m)
     return push(m, value);
 }
 
-// Moves the pairs of key and value from `first` on to the dictionary below them, with `marks` marks
-// between.
+// Moves the pairs of key and value from `first` on to the dictionary below them. `marks` marks lie
+// between, and are removed.
 static enum status items_set(struct machine *m, uint32_t first, uint32_t marks)
 {
     if (first <= marks || (m->depth - first) % 2 != 0 ||

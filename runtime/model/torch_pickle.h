@@ -16,15 +16,15 @@ enum {
 struct pickled_type {
     const char *name; // torch's name: "FloatStorage"
     const char *type; // name of safetensors: "F32"
-    uint32_t bytes;   // per element
+    uint32_t bytes;   // bytes of an element
     int dtype;        // enum dtype, or -1 if no weight has it
 };
 
 struct pickled_tensor {
     struct text name;                // valid UTF-8, at most TENSOR_NAME_MAX bytes, a NUL after it
-    const struct pickled_type *type; // of the storage
+    const struct pickled_type *type; // type of the storage
     struct text key;                 // name of the storage; borrowed from the pickle
-    uint64_t elements;               // of the storage
+    uint64_t elements;               // number of elements of the storage
     uint64_t first;                  // element of the storage at which the tensor begins
     uint64_t shape[TENSOR_DIMS_MAX], strides[TENSOR_DIMS_MAX]; // in elements
     uint32_t dims;

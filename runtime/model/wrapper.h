@@ -29,7 +29,9 @@ struct wrapper {
     struct {
         const char *prefix, *head;
     } names[WRAPPER_NAMES_MAX];
-    const char *others; // starts of the names of tensors of other parts, separated by spaces
+    // Tensors of other parts: names, and prefixes of names that end with a dot; separated by
+    // spaces.
+    const char *others;
 };
 
 // Returns the wrapper of this published name, or NULL.

@@ -66,7 +66,7 @@ void config_put_number(struct config_writer *w, const char *field, double value)
     json_put_double(w->out, isfinite(value) ? value : 0);
 }
 
-// Refuses files that accompany a model.
+// Refuses adapters, image encoders and other files that are no model.
 static enum status type_check(const struct config_writer *w, struct text architecture)
 {
     struct text type;

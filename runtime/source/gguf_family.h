@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of the values of general.architecture that are served, and the parts of the writer of
-// config.json that its files share. Loading thread only.
+// The table of the values of general.architecture that are served, and what the files have in
+// common that write config.json. Loading thread only.
 #pragma once
 
 #include "base/json.h"
@@ -25,15 +25,15 @@ enum gguf_family_flag {
 struct gguf_family {
     const char *name;                 // value of general.architecture
     const char *generator, *embedder; // names in config.json; NULL: not served as such
-    // Name in config.json of a generator with queries scaled by position (GGUF_TEMPERATURE), or
-    // else with a window; NULL: the same name.
+    // Name in config.json of a generator whose queries are scaled by position (if the family has
+    // GGUF_TEMPERATURE) or whose layers have a window (if not); NULL: the same name.
     const char *variant;
     uint32_t flags; // enum gguf_family_flag
     // If attention.sliding_window_pattern is absent, each layer whose number, from 1 on, is a
     // multiple of `pattern` has no window; 0: all layers have one.
     uint32_t pattern;
-    // keys of config_keys.h, named as in config.json, that this file reads for the family; NULL:
-    // none
+    // keys of config_keys.h, named as in config.json, that gguf_config.c reads for the family;
+    // NULL: none
     const char *reads;
 };
 

@@ -10,7 +10,7 @@
 
 static const char take_folder[] = "take the model's Hugging Face folder";
 
-// Writes a list of divisors of the frequencies, which are a tensor of the file.
+// Writes the list of divisors of the frequencies that a tensor of the file has.
 static void put_list(struct config_writer *w, const char *field, const char *name, uint32_t count)
 {
     const struct gguf_tensor *factors = gguf_tensor_find(w->file, name);
@@ -40,8 +40,8 @@ static void put_list(struct config_writer *w, const char *field, const char *nam
     json_put_literal(w->out, "]");
 }
 
-// Writes the factors of all lengths (rope_freqs: Llama 3), or those of short and of long ones, in
-// the form of longrope.
+// Writes the divisors of the frequencies as longrope. by_length: true if short and long texts have
+// their own; false: all texts have those of rope_freqs (Llama 3).
 static void put_longrope(struct config_writer *w, uint32_t rotary, bool by_length, double attention)
 {
     static const char *const names[][2] = {
@@ -91,7 +91,8 @@ static struct scaling scaling_read(struct config_writer *w)
     return out;
 }
 
-// Writes the factors of Ministral 3: of yarn, whose mscale is 1, and of queries by position.
+// Writes the factors that only Ministral 3 has: those of yarn, whose mscale is 1, and the scale of
+// queries by position.
 static void put_temperature(struct config_writer *w)
 {
     if (!(w->family->flags & GGUF_TEMPERATURE))

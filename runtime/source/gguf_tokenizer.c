@@ -105,8 +105,8 @@ static enum status put_vocab(struct vocabulary_read *v)
     return status;
 }
 
-// Returns true if blanks after this added token are not text. A file does not contain this; it is
-// known of the sentencepiece vocabulary of Phi-3.
+// Returns true if blanks after this added token are dropped. Files do not store this; it is known
+// for the sentencepiece vocabulary of Phi-3.
 static bool strips_after(struct text token)
 {
     static const char *const plain[] = {"<unk>", "<s>", "<|endoftext|>"};
