@@ -66,7 +66,7 @@ GGUF file after the name of its family.
 SHORT = "<!-- tools/models_table.py writes the next five lines -->\n"
 
 
-def flag_meanings(enum="arch_flag"):
+def flag_meanings(enum):
     """Returns {bit: meaning} of an enum of arch.h."""
     text = (ROOT / "runtime/model/arch.h").read_text()
     body = re.search(r"enum %s \{.*?\n(.*?)\n\};" % enum, text, re.S)[1]
@@ -98,7 +98,7 @@ def not_served(rows):
     return ", ".join(out) or "–"
 
 
-def family_line(name, rows, meanings):
+def family_line(name, rows, meanings, forms):
     serves = []
     for kind in ("generator", "embedder", "reranker"):
         names = ["`%s`" % row["name"] for row in rows if row["serves"] == kind]
@@ -109,7 +109,7 @@ def family_line(name, rows, meanings):
         common &= row["flags"]
         form &= row["form"]
     notes = [meaning for bit, meaning in sorted(meanings.items()) if common & bit]
-    notes += [meaning for bit, meaning in sorted(flag_meanings("arch_form").items()) if form & bit]
+    notes += [meaning for bit, meaning in sorted(forms.items()) if form & bit]
     notes += sorted({"reads `%s`" % key for row in rows for key in (row["reads"] or "").split()})
     gguf = sorted({row["gguf"] for row in rows if row["gguf"]})
     return "| %s | %s | %s | %s | %s | %s |" % (
@@ -137,12 +137,13 @@ def neutral_text(key):
 
 def page_make(data):
     lines = [HEAD]
+    meanings, forms = flag_meanings("arch_flag"), flag_meanings("arch_form")
     for title, decoder in (("Decoders", True), ("Encoders", False)):
         lines += ["## %s" % title, "", "| family | `architectures` in config.json | not served | GGUF | tensor parallel | properties |",
                   "|---|---|---|---|---|---|"]
         for name, rows in families(data["architectures"]).items():
             if rows[0]["decoder"] == decoder:
-                lines.append(family_line(name, rows, flag_meanings()))
+                lines.append(family_line(name, rows, meanings, forms))
         lines.append("")
         if decoder:
             split = {row["name"]: row["split"] for row in data["architectures"]}
