@@ -76,8 +76,8 @@ struct device_need {
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
-    uint32_t width_max; // largest k or n of any product, vocabulary included; of a stack: n of one
-                        // matrix
+    uint32_t width_max; // largest k or n of any product, vocabulary included; a stack counts with
+                        // the n of one matrix
     uint32_t layers;
     uint32_t graphs; // number of graphs that will be recorded
 };

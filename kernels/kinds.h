@@ -7,8 +7,8 @@
 enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
 enum gate { GATE_SILU, GATE_GELU_TANH, GATE_GELU }; // GATE_GELU is the exact one (erf)
 
-// MEAN_SQRT: sum / sqrt(count). WEIGHTED: mean weighted by the position plus 1. MAX: of each
-// column. GIVEN: in is [n][width], one row for each vector.
+// MEAN_SQRT: sum / sqrt(count). WEIGHTED: mean weighted by the position plus 1. MAX: maximum of
+// each column. GIVEN: in is [n][width], one row for each vector.
 enum pooling {
     POOL_CLS,
     POOL_LAST,
@@ -18,7 +18,8 @@ enum pooling {
     POOL_MAX,
     POOL_GIVEN
 };
-// The sum of the weights of WEIGHTED: from + 1 .. from + count. A macro, for kernels too.
+// The sum of the weights from + 1 .. from + count of WEIGHTED. It is a macro because GPU kernels
+// cannot call an inline function of C.
 #define POOL_WEIGHTS(from, count) (0.5f * (float)(count) * (float)(2 * (from) + (count) + 1))
 
 // Attention's bias by distance: element [h][d + reach] is added to the scaled score of head h,

@@ -133,7 +133,7 @@ struct attn_args {
     struct attn_shape shape;
     uint32_t blocks_max, block_shift, row_count, token_count, reach;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
-    const struct weight *bias; // by distance (kinds.h), [heads][2 * reach + 1]; or NULL
+    const struct weight *bias; // bias by distance (kinds.h), [heads][2 * reach + 1]; or NULL
 };
 
 // out[t][i] = act(gate) * up with in = [gate | up].
@@ -143,7 +143,7 @@ struct swiglu_args {
     void *out;      // [rows][width] act
     uint32_t rows, width;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
-    enum gate gate;            // act
+    enum gate gate;            // the function act
 };
 
 struct activate_args { // in place

@@ -22,8 +22,8 @@ struct amx_tile {         // 16 queries
     float low[16], high[16];
     float top[16], mass[16], top_sum[16], mass_sum[16];
     uint32_t low_least, low_most, high_least, high_most;
-    uint32_t position[16]; // of each query, and its head's bias
-    const float *bias[16];
+    uint32_t position[16]; // positions of the queries
+    const float *bias[16]; // attn_bias_of of their heads
 };
 
 struct amx_walk {
@@ -34,7 +34,7 @@ struct amx_walk {
     float *score; // [64][16]; later P as two tiles
     float *delta; // [16][wide] P V of one key tile
     uint32_t tiles, dim, wide, blocks, group;
-    float scale; // factor of `score` that makes it a power of two
+    float scale; // weights are 2^(scale * score); 1 if scores_bias has scaled the scores
 };
 
 #define LOG2_E 1.44269504f
@@ -234,13 +234,9 @@ static void scores_bias(const struct amx_walk *w, const struct amx_tile *tile, u
     const struct attn_args *a = w->job->args;
     __m512 scale = _mm512_set1_ps(a->shape.scale * LOG2_E), unit = _mm512_set1_ps(LOG2_E);
     for (uint32_t j = 0; j < ATTN_TILE_KEYS; j++) {
-        int64_t distance = (int64_t)tile->position[0] - (first + j);
-        float each[16];
-        const float *from = each;
-        if (w->group == 1 && distance >= -(int64_t)a->reach && distance + 15 <= a->reach)
-            from = tile->bias[0] + distance;
-        for (uint32_t i = 0; from == each && i < 16; i++)
-            each[i] = attn_bias_at(tile->bias[i], a->reach, tile->position[i], first + j);
+        float copies[16];
+        const float *from =
+            attn_bias_row(copies, a, tile->position, tile->bias, w->group == 1, first + j);
         __m512 bias = _mm512_mul_ps(_mm512_loadu_ps(from), unit);
         float *score = w->score + j * 16;
         _mm512_store_ps(score, _mm512_fmadd_ps(_mm512_load_ps(score), scale, bias));

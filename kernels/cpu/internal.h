@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/attn_plan.h"
+#include "kernels/cpu/attn_job.h"
 #include "kernels/cpu/bytes.h"
 #include "kernels/cpu/codes.h"
 #include "kernels/cpu/device_slot.h"
@@ -20,62 +21,6 @@
 // bf16 products and attention over bf16; AMX is AVX512 with tiles for these, for int8 products and
 // for products of codes.
 enum cpu_isa { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_ISA_COUNT };
-
-enum {
-    ATTN_GROUP = 4,     // most tiles of ATTN_TILE_ROWS queries computed in one pass over the keys
-    ATTN_PARTIALS = 64, // part states per thread, for parts that are separate items
-};
-
-// Attention of up to ATTN_GROUP query tiles of one row for one KV head; of one tile if its parts
-// are separate items.
-struct attn_job {
-    const struct attn_args *args;
-    const struct step_row *row;
-    const uint32_t *blocks; // block table of the row, in TABLE_UNIT_BYTES
-    uint32_t kv_head;
-    uint32_t first, end; // packed queries: token of the row * group + head of the group
-    uint32_t key_first;  // first key to walk, a multiple of ATTN_TILE_KEYS
-    uint32_t key_end;    // end of the keys to walk: all that a query sees, or one part of them
-    // NULL: the parts are merged and written to args->out. Else `attn` computes one part and stores
-    // its state here (64-byte aligned); for attn_merge, the states of all parts, in order.
-    float *state;
-    uint32_t parts; // attn_merge: number of states
-    float *scratch; // attn_scratch_floats() floats
-};
-
-// Return the first and the last key that a query at a position sees.
-static inline uint32_t attn_low(const struct attn_shape *s, uint32_t position)
-{
-    return s->window > 0 && position + 1 > s->window ? position + 1 - s->window : 0;
-}
-static inline uint32_t attn_high(const struct attn_shape *s, uint32_t position, uint32_t kv_len)
-{
-    if (s->causal)
-        return position;
-    return s->ahead > 0 && position + s->ahead < kv_len ? position + s->ahead : kv_len - 1;
-}
-
-// Returns the bias of a head at distance 0, which has attn_args.reach elements on both sides; NULL:
-// there is no bias.
-static inline const float *attn_bias_of(const struct attn_args *a, uint32_t head)
-{
-    const float *all = a->bias ? (const float *)a->bias->data : NULL;
-    return all ? all + head * (2 * (size_t)a->reach + 1) + a->reach : NULL;
-}
-
-// Returns a head's bias for a query and a key. of: see attn_bias_of.
-static inline float attn_bias_at(const float *of, uint32_t reach, uint32_t query, uint32_t key)
-{
-    int64_t distance = (int64_t)query - key;
-    int64_t most = reach;
-    return of[distance < -most ? -most : distance > most ? most : distance];
-}
-
-static inline uint32_t attn_part_end(const struct attn_job *job, uint32_t key)
-{
-    uint32_t next = (key / ATTN_PART_TOKENS + 1) * ATTN_PART_TOKENS;
-    return next < job->key_end ? next : job->key_end;
-}
 
 struct sample_row {
     const struct sample_args *args;

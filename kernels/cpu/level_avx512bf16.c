@@ -53,12 +53,15 @@ static __m512i pairs_of(const float *x, uint32_t left)
 static void dots_tile_pack(const struct product *p, uint32_t *out, uint32_t tile, uint32_t rows)
 {
     uint32_t width = dots_width(p), blocks = dots_blocks(p);
+    const float *x[DOTS_ROWS];
     __m512i words[DOTS_ROWS];
     for (uint32_t r = 0; r < DOTS_ROWS; r++)
         words[r] = _mm512_setzero_si512();
+    for (uint32_t r = 0; r < rows; r++)
+        x[r] = product_row(p, tile * DOTS_ROWS + r);
     for (uint32_t b = 0; b < blocks; b++, out += (size_t)16 * width) {
         for (uint32_t r = 0; r < rows; r++)
-            words[r] = pairs_of(product_row(p, tile * DOTS_ROWS + r) + b * 32, p->k - b * 32);
+            words[r] = pairs_of(x[r] + b * 32, p->k - b * 32);
         dots_words_put(out, words, width);
     }
 }

@@ -63,7 +63,7 @@ static void groups_exclude(const struct route_args *a, bool *excluded, const flo
         excluded[e] = !kept[e / each];
 }
 
-// Writes the weights of a token's pairs. score: [E], of ROUTE_SOFTMAX_CHOSEN the logits.
+// Writes the weights of a token's pairs. score: [E] scores, or logits with ROUTE_SOFTMAX_CHOSEN.
 static void weights_write(const struct route_args *a, uint32_t token, const float *score)
 {
     uint32_t chosen = a->out.chosen;
@@ -150,9 +150,10 @@ struct segment {
 struct experts_job {
     const struct gemm_experts_args *args;
     struct product_slabs slabs;
-    struct product product; // equal parts of all segments
+    struct product product; // the members that are equal in all segments
     size_t row_bytes;       // bytes of a packed row
-    uint32_t count, tiles, each;
+    uint32_t count, tiles;  // segments of the batch, and tiles of 16 of their rows
+    uint32_t each;          // slabs per chunk
     struct segment segment[SEGMENTS_MAX];
 };
 

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/attn_math.h"
 
-// The bias of a head for a query and a key, as a power of two.
+// Returns the bias of a head for a query and a key, times log2(e).
 static __device__ __forceinline__ float bias_of(const attn_run &run, uint32_t head, uint32_t query,
                                                 uint32_t key)
 {
@@ -14,7 +14,7 @@ static __device__ __forceinline__ float bias_of(const attn_run &run, uint32_t he
     return mul_rn(run.bias[(size_t)head * (2 * reach + 1) + (d + reach)], ATTN_LOG2E);
 }
 
-// Scales scores and adds the bias of their distance.
+// Scales the scores and adds to each the bias of its distance.
 template <class F>
 static __device__ __forceinline__ void tile_bias(const attn_run &run, const attn_span &w,
                                                  float s[8][4], uint32_t tile, uint32_t first)

@@ -36,7 +36,8 @@ template <class TYPE, int D, int R> struct attn_form {
     using T = TYPE;
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
     static constexpr int UNROLL = D != 0 ? 16 : 1; // of copies; DIM 0 lacks registers
-    static constexpr bool BIASED = D == 64; // has a bias by distance; others leave no registers
+    static constexpr bool BIASED =
+        D == 64; // can add a bias by distance; other widths lack registers
     static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;
     static constexpr uint32_t THREADS = 32 * WARPS, STEP = THREADS / 8;
     static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // tiles per warp

@@ -21,10 +21,10 @@ static __device__ __forceinline__ void kv_store(void *at, enum dtype dtype, uint
 enum { POST_PAIRS = 4 }; // most rotary pairs per lane, for 256 dims
 
 // Both elements of a rotary pair stay with one lane, so q is rotated in place without a barrier.
-// Pairs stay in registers; all their loads are issued before the first is used. factors: of the
-// positions, or NULL. A rotation multiplies the squares of a pair by those of its cosine and sine,
-// so the sum that a norm after it needs is known before. MORE: 1 if there are factors or a norm
-// after the rotation.
+// Pairs stay in registers; all their loads are issued before the first is used. factors:
+// [positions] or NULL. A rotation multiplies the sum of the squares of a pair by that of its cosine
+// and sine, so the sum that a norm after it needs is known before. MORE: 1 if there are factors or
+// a norm after the rotation.
 template <class T, int MORE>
 static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *norm,
                                    const float *factors, uint32_t t, void *kv)
