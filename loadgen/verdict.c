@@ -51,13 +51,26 @@ static bool is_limited(const json_t *run)
     return json_is_true(json_object_get(json_object_get(run, "client"), "limited"));
 }
 
-// Adds a figure if all pairs have it and it is above zero.
+// Returns true if two figures are the same numbers in all pairs.
+static bool figures_equal(const json_t *a, const json_t *b, const char *one, const char *other,
+                          uint32_t pairs)
+{
+    for (uint32_t i = 0; i < pairs; i++) {
+        const json_t *left = run_at(a, i), *right = run_at(b, i);
+        if (!json_equal(json_object_get(left, one), json_object_get(left, other)) ||
+            !json_equal(json_object_get(right, one), json_object_get(right, other)))
+            return false;
+    }
+    return true;
+}
+
+// Adds a figure if all pairs have it, it is above zero and no row has the same numbers.
 static void row_add(struct bench_comparison *c, const json_t *a, const json_t *b, const char *name,
                     uint32_t pairs)
 {
     double left[BENCH_PAIRS_MAX], right[BENCH_PAIRS_MAX], sum_a = 0, sum_b = 0;
     for (uint32_t i = 0; i < c->count; i++)
-        if (strcmp(c->rows[i].name, name) == 0)
+        if (figures_equal(a, b, c->rows[i].name, name, pairs))
             return;
     for (uint32_t i = 0; i < pairs; i++) {
         left[i] = figure_of(run_at(a, i), name);

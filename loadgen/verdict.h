@@ -19,16 +19,17 @@ struct bench_comparison {
         struct bench_difference difference;
     } rows[BENCH_FIGURES_MAX]; // [count]; row 0 is the primary figure
     uint32_t count;
-    bool bootstrap;    // true if the intervals are of the bootstrap, else of Student's t
+    bool bootstrap;    // true if the intervals are those of the bootstrap, not of Student's t
     char refusal[256]; // reason why there is no verdict; empty: there is one
     char notes[BENCH_NOTES_MAX][256]; // [note_count] facts that make the comparison doubtful
     uint32_t note_count;
 };
 
 // Compares two results of one server each. Pairs are the runs of equal index under "runs"; a result
-// without "runs" is one run. Leaves out figures that are missing or zero in a run. primary: name of
-// a figure, which `out` refers to; NULL: default of the load. bootstrap: true for intervals of the
-// bootstrap. INVALID if the primary figure is left out, or if there are fewer than
+// without "runs" is one run. Leaves out figures that are missing or zero in a run, and those whose
+// numbers are those of an earlier one in all runs, as Holm's correction would count them twice.
+// primary: name of a figure, which `out` refers to; NULL: default of the load. bootstrap: true for
+// intervals of the bootstrap. INVALID if the primary figure is left out, or if there are fewer than
 // BENCH_BOOTSTRAP_PAIRS pairs for the bootstrap.
 enum status bench_results_compare(struct bench_comparison *out, const json_t *a, const json_t *b,
                                   const char *primary, bool bootstrap, struct error *err) MUST_USE;

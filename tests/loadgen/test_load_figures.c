@@ -210,6 +210,33 @@ static void test_verdicts(void **state)
     json_decref(limited);
 }
 
+static bool has_figure(const struct bench_comparison *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        if (strcmp(c->rows[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+// Without limits of --goodput and with one input per request, three figures are the same numbers.
+static void test_equal_figures_count_once(void **state)
+{
+    (void)state;
+    json_t *result = pairs_result(1.2, false);
+    struct bench_comparison c = compare_result(result, NULL);
+    assert_true(has_figure(&c, "request_throughput"));
+    assert_false(has_figure(&c, "inputs_per_s") || has_figure(&c, "request_goodput"));
+    c = compare_result(result, "inputs_per_s");
+    assert_string_equal(c.rows[0].name, "inputs_per_s");
+    assert_false(has_figure(&c, "request_throughput") || has_figure(&c, "request_goodput"));
+    const json_t *runs = json_object_get(json_object_get(result, "b"), "runs");
+    json_object_set_new(json_array_get(runs, 4), "request_goodput", json_real(0.125));
+    c = compare_result(result, NULL);
+    assert_true(has_figure(&c, "request_throughput") && has_figure(&c, "request_goodput"));
+    assert_false(has_figure(&c, "inputs_per_s"));
+    json_decref(result);
+}
+
 static void test_joined(void **state)
 {
     (void)state;
@@ -263,8 +290,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures),  cmocka_unit_test(test_client),
-        cmocka_unit_test(test_verdicts), cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_verdicts), cmocka_unit_test(test_equal_figures_count_once),
+        cmocka_unit_test(test_joined),   cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
