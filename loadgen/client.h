@@ -36,8 +36,8 @@ void bench_client_step(struct bench_client *c, double now, double idle_s);
 
 // Median latencies of a run, with which the client's errors are compared.
 struct bench_client_scale {
-    double gap_ms;   // between events of a stream; 0: there are none
-    double whole_ms; // of complete requests
+    double gap_ms;   // median time between events of a stream; 0: there are none
+    double whole_ms; // median latency of complete requests
     bool stamped;    // true if times of events are those of the kernel, not those of reading
 };
 

@@ -95,9 +95,8 @@ static enum status sharegpt_read(struct bench_dataset *set, struct text file,
         return error_prefix(err, "%s", path);
     json_array_foreach(rows, i, row)
     {
-        struct bench_item item;
-        if (row_read(set, &item, row,
-                     o->multi_turn)) // published files have conversations without a question
+        struct bench_item item; // published files have conversations without a question
+        if (row_read(set, &item, row, o->multi_turn))
             item_add(set, &allocated, item);
     }
     json_decref(rows);

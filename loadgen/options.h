@@ -87,7 +87,7 @@ struct bench_options {
     double burstiness;        // gamma: shape of the distribution of the times between arrivals
     const char *trace_path;   // open loop: recorded arrivals, or NULL
     const char *dataset_path; // file of prompts, or NULL
-    uint64_t prompt_first;    // number of the run's first prompt in the data set
+    uint64_t prompt_first;    // index in the data set of the run's first prompt
     double rate_scale;        // factor by which the trace runs faster
     uint32_t input_max, output_max;    // limits that the lengths of a trace are cut to; 0: none
     struct bench_length input, output; // tokens of prompts and answers

@@ -114,8 +114,8 @@ static double arrival_of(const struct bench_poll *p, int fd, double now)
     return -1;
 }
 
-// Sets the time of the bytes that libcurl is about to read. batch_s: duration of the previous batch
-// of sockets, for which bytes may have waited if the kernel gives no time.
+// Sets the time of the bytes that libcurl is about to read. batch_s: time that the previous batch
+// of sockets took; it counts as their age if the kernel gives no time.
 static void arrival_note(struct bench_poll *p, int fd, double batch_s)
 {
     double now = clock_s(), at = arrival_of(p, fd, now);

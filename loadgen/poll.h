@@ -20,16 +20,16 @@ struct bench_poll {
     double idle_s;   // total time spent waiting
     double batch_s;  // time that handling the sockets of the last wait took
     int64_t wall_ns; // CLOCK_REALTIME less CLOCK_MONOTONIC when the last wait returned
-    uint64_t stamped, unstamped; // numbers of reads whose arrival the kernel gave, and did not give
-    struct bench_histogram *lag; // time from arrival to reading, of each read; NULL: not recorded
+    uint64_t stamped, unstamped; // numbers of reads with and without the kernel's time of arrival
+    struct bench_histogram *lag; // times from arrival to reading; NULL: not recorded
 };
 
 // connections: number of idle connections that libcurl keeps. NO_MEMORY; close it also after an
 // error.
 enum status bench_poll_open(struct bench_poll *p, long connections, struct error *err) MUST_USE;
 void bench_poll_close(struct bench_poll *p);
-// Makes the kernel stamp the packets of a socket (SO_TIMESTAMPNS). A kernel that cannot do so
-// leaves the times of bytes to the end of the wait that returned their socket.
+// Makes the kernel stamp the packets of a socket (SO_TIMESTAMPNS). Without stamps, the time of
+// bytes is the end of the wait that returned their socket.
 void bench_poll_stamp(int socket);
 // Waits for sockets at most until `until`, and at most 100 ms, then lets libcurl read and write
 // those that are ready: it calls the callbacks of their requests.

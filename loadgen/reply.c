@@ -215,8 +215,8 @@ static void form_learn(struct bench_reply *r, struct text event)
     json_put_raw(&r->tail, text_span(at + bytes, (size_t)(end - at) - bytes));
 }
 
-// Counts an event that differs from an earlier one of this reply in its text only: it is valid JSON
-// with the same effect, so that it need not be parsed. Returns false if it is another one.
+// Counts an event that differs from an earlier one of this reply in its text only. Such an event is
+// valid JSON with the same effect, so it is not parsed. Returns false for any other event.
 static bool form_match(struct bench_reply *r, struct text event)
 {
     size_t around = r->head.bytes + r->tail.bytes;

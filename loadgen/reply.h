@@ -14,9 +14,9 @@ struct bench_reply {
     struct json_buffer body; // the complete body, if it is not a stream
     bool keeps;              // true if the text of the answer is stored
     struct json_buffer said; // text of the answer without reasoning; empty if it is not stored
-    struct json_buffer head, tail; // bytes of an event around its text; empty: none yet
+    struct json_buffer head, tail; // bytes before and after the text of an event; empty: none yet
     uint32_t effects;              // number of texts and usages of the current event
-    struct text piece;             // its last text, valid while the event is handled
+    struct text piece;             // last text of the current event, valid while it is handled
     double first_at, last_at;      // times of the first and the last event with output
     double now;                    // time of the bytes that are being read
     uint64_t events;               // events with output: text, reasoning or arguments of calls

@@ -145,35 +145,44 @@ static const char *const latencies[][2] = {{"ttft", "time to first token"},
                                            {"itl", "between events"},
                                            {"e2el", "end to end"}};
 
-// Reads the percentiles of a latency. Returns their number.
-static uint32_t percentiles_read(double out[POINTS_MAX], const json_t *percentiles,
-                                 const char *name)
+// A chart of distributions, and the points of its lines.
+struct distributions {
+    struct chart chart;
+    double x[4][POINTS_MAX], share[POINTS_MAX];
+};
+
+static void distributions_init(struct distributions *d, const char *title)
 {
-    uint32_t count = numbers_read(out, json_object_get(percentiles, name));
+    d->chart = (struct chart){.title = title,
+                              .x_label = "milliseconds (logarithmic)",
+                              .y_label = "% of samples below",
+                              .log_x = true,
+                              .y_from_zero = true};
+    for (int i = 0; i < POINTS_MAX; i++)
+        d->share[i] = i;
+}
+
+// Adds the percentiles of a latency as a line, if there are any.
+static void distribution_add(struct distributions *d, const char *name, const json_t *percentiles,
+                             const char *latency)
+{
+    double *x = d->x[d->chart.line_count];
+    uint32_t count = numbers_read(x, json_object_get(percentiles, latency));
     for (uint32_t i = 0; i < count; i++) // events of one read have no time between them
-        out[i] = fmax(out[i], 0.01);
-    return count;
+        x[i] = fmax(x[i], 0.01);
+    if (count > 0)
+        d->chart.lines[d->chart.line_count++] =
+            (struct chart_line){.name = name, .x = x, .y = d->share, .count = count};
 }
 
 static void distributions_put(struct json_buffer *out, const json_t *run)
 {
-    const json_t *percentiles = json_object_get(run, "percentiles");
-    struct chart chart = {.title = "Latency distributions",
-                          .x_label = "milliseconds (logarithmic)",
-                          .y_label = "% of samples below",
-                          .log_x = true,
-                          .full = true,
-                          .y_from_zero = true};
-    double x[4][POINTS_MAX], share[POINTS_MAX];
-    for (int i = 0; i < POINTS_MAX; i++)
-        share[i] = i;
-    for (size_t i = 0; i < 4; i++) {
-        uint32_t count = percentiles_read(x[i], percentiles, latencies[i][0]);
-        if (count > 0)
-            chart.lines[chart.line_count++] =
-                (struct chart_line){.name = latencies[i][1], .x = x[i], .y = share, .count = count};
-    }
-    chart_put(out, &chart);
+    struct distributions d;
+    distributions_init(&d, "Latency distributions");
+    d.chart.full = true;
+    for (size_t i = 0; i < sizeof latencies / sizeof *latencies; i++)
+        distribution_add(&d, latencies[i][1], json_object_get(run, "percentiles"), latencies[i][0]);
+    chart_put(out, &d.chart);
 }
 
 static void timeline_put(struct json_buffer *out, const json_t *run)
@@ -375,24 +384,13 @@ static void bar_put(struct json_buffer *out, const json_t *figure, double reach)
 // Draws the distributions of both sides, one chart for each latency.
 static void overlays_put(struct json_buffer *out, const json_t *a, const json_t *b)
 {
-    const json_t *sides[] = {json_object_get(a, "percentiles"), json_object_get(b, "percentiles")};
-    double x[2][POINTS_MAX], share[POINTS_MAX];
-    for (int i = 0; i < POINTS_MAX; i++)
-        share[i] = i;
     json_put_literal(out, "<div class=\"charts\">");
     for (size_t i = 0; i < sizeof latencies / sizeof *latencies; i++) {
-        struct chart chart = {.title = latencies[i][1],
-                              .x_label = "milliseconds (logarithmic)",
-                              .y_label = "% of samples below",
-                              .log_x = true,
-                              .y_from_zero = true};
-        for (int k = 0; k < 2; k++) {
-            uint32_t count = percentiles_read(x[k], sides[k], latencies[i][0]);
-            if (count > 0)
-                chart.lines[chart.line_count++] = (struct chart_line){
-                    .name = k == 0 ? "A" : "B", .x = x[k], .y = share, .count = count};
-        }
-        chart_put(out, &chart);
+        struct distributions d;
+        distributions_init(&d, latencies[i][1]);
+        distribution_add(&d, "A", json_object_get(a, "percentiles"), latencies[i][0]);
+        distribution_add(&d, "B", json_object_get(b, "percentiles"), latencies[i][0]);
+        chart_put(out, &d.chart);
     }
     json_put_literal(out, "</div>\n");
 }

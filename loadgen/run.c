@@ -213,8 +213,8 @@ static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode c
         r->idle[r->idle_count++] = s->place;
 }
 
-// Sends the next turn of each conversation whose answer has arrived; ends them all after the time
-// of the run.
+// Sends the next turn of each conversation whose answer has arrived. When the time of the run is
+// over, it ends these conversations instead.
 static void fill_turns(struct bench_runner *r, double now)
 {
     const struct bench_options *o = r->o;

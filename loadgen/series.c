@@ -45,7 +45,7 @@ static void metrics_store(struct bench_run *run, const struct bench_scrape *befo
     run->server_e2el_ms = server_mean(before, after, "e2e_request_latency_seconds");
 }
 
-// Returns the number of the data set's prompt that follows those of a run.
+// Returns the index in the data set of the prompt that follows those of a run.
 static uint64_t prompts_end(const struct bench_point *point)
 {
     uint64_t end = point->options.prompt_first;
