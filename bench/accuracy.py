@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import datetime
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -20,10 +19,11 @@ import statistics
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(os.environ.get("WEFT_BUILD", ROOT / "build/release")) / "bin"
+import serving
+
+ROOT = serving.ROOT
+BIN = serving.WEFT.parent
 RUNS, STREAMS, SECONDS, GAP_MS, TTFT_MS = 5, 500, 4, 10, 100
-STUDENT = 2.776  # quantile 0.975 of Student's t with RUNS - 1 degrees of freedom
 CORES = sorted(os.sched_getaffinity(0))[:2]
 
 
@@ -48,12 +48,6 @@ def bench(url, *options):
     return json.loads(done.stdout)
 
 
-def interval(values):
-    middle = statistics.mean(values)
-    reach = STUDENT * statistics.stdev(values) / math.sqrt(len(values))
-    return f"{middle:+.3f} ({middle - reach:+.3f} to {middle + reach:+.3f})"
-
-
 def own_errors():
     print(f"## Against the server's own time stamps\n\n{STREAMS} streams, an event of each every {GAP_MS} ms, the "
           f"first after {TTFT_MS} ms; {RUNS} runs of {2 * STREAMS} requests. Milliseconds; difference: client less "
@@ -69,8 +63,9 @@ def own_errors():
         for part in ("median", "p99"):
             ours = [client[f"{part}_{name}_ms"] for client, _ in runs]
             theirs = [server[name][part] for _, server in runs]
+            middle, low, high = serving.interval([a - b for a, b in zip(ours, theirs)])
             print(f"| {label}, {part} | {statistics.mean(theirs):.3f} | {statistics.mean(ours):.3f} | "
-                  f"{interval([a - b for a, b in zip(ours, theirs)])} |")
+                  f"{middle:+.3f} ({low:+.3f} to {high:+.3f}) |")
     clients = [client["client"] for client, _ in runs]
     rates = [client["events"] / client["duration"] for client, _ in runs]
     print(f"\nThe client read {statistics.mean(rates):,.0f} events per second (mean of complete runs, their start and "
@@ -138,11 +133,6 @@ def agreement(peers):
               f"{server['ttft']['median'] + 49 * server['itl']['mean']:.2f} | |", flush=True)
 
 
-def processor():
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    return next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")), "unknown")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--aiperf")
@@ -150,7 +140,7 @@ def main():
     options = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT,
                             check=False).stdout.strip()
-    print(f"# How exact `weft bench` is: two cores, {datetime.date.today()}\n\n{processor()}, cores {CORES[0]} (server) "
+    print(f"# How exact `weft bench` is: two cores, {datetime.date.today()}\n\n{serving.processor()}, cores {CORES[0]} (server) "
           f"and {CORES[-1]} (client), load {os.getloadavg()[0]:.1f} at the start. Commit {commit}, by "
           "`bench/accuracy.py`.\n", flush=True)
     own_errors()

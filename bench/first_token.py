@@ -20,19 +20,14 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import serving
 
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+ROOT = serving.ROOT
 
 
 def first_token(port, key, model):
@@ -62,7 +57,7 @@ def processor_time():
 
 def start(folder, offline):
     """Returns seconds from the command to the start message and to the first token, and the model's name."""
-    port = free_port()
+    port = serving.free_port()
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("CMAKE_") and name not in ("WEFT_API_KEY", "MAKEFLAGS", "MAKELEVEL")}
     begun = time.monotonic()

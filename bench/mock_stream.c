@@ -29,7 +29,7 @@ struct connection {
     double due, arrived_at, sent_at;
     double byte_at; // arrival of the last bytes that were read
     int left;       // events that the reply still has
-    int tokens;     // all its events
+    int tokens;     // number of all events of the reply
     bool first;
 };
 

@@ -21,16 +21,13 @@ import statistics
 import subprocess
 import sys
 import time
-import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-WEFT = str(ROOT / os.environ.get("WEFT_BUILD", "build/release") / "bin/weft")
+import serving
+
 SLOTS, CONTEXT, TOKENS, THREADS = 32, 512, 16, 2
-PORTS = (18101, 18102)
 CHAT = {1: 13, 4: 20, 16: 40, 32: 55}  # clients: seconds of the row, of 380 together
 EMBED = {1: 7, 4: 9}
 OPENVINO = 52
-T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}  # pairs: quantile of their mean
 
 
 def serve_llama(file, port, embed):
@@ -85,25 +82,13 @@ class Run:
     def left(self):
         return self.end - time.monotonic()
 
-    def start(self, command):
-        return subprocess.Popen([str(c) for c in command], stdout=self.log, stderr=self.log)
-
     def weft(self, file):
-        return self.start([WEFT, "serve", f"m={file},max-model-len={CONTEXT},max-num-seqs={SLOTS}", "--threads", THREADS,
-                           "--port", PORTS[0], "--api-key", "bench", "--no-enable-prefix-caching"])
+        return serving.started(f"{file},max-model-len={CONTEXT},max-num-seqs={SLOTS}", log=self.log,
+                               options=("--threads", THREADS, "--no-enable-prefix-caching"))
 
-    def wait(self, port, path, process):
-        while process.poll() is None and self.left() > 0:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.1)
-        sys.exit(f"the server of port {port} is not ready: see {self.log.name}")
-
-    def bench(self, name, *options):
+    def bench(self, name, port, *options):
         file = self.out / f"{name}.json"
-        command = [WEFT, "bench", f"http://127.0.0.1:{PORTS[0]}", "--api-key", "bench", "--model", "m",
+        command = [serving.WEFT, "bench", f"http://127.0.0.1:{port}", "--api-key", "bench", "--model", "chat",
                    "--no-progress", "--no-metrics", "--output", file, *options]
         subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, check=True)
         return json.loads(file.read_text())
@@ -112,17 +97,17 @@ class Run:
         return ("--dataset", self.data, "--ignore-eos", "--output-len", TOKENS, "--concurrency", clients,
                 "--num-prompts", requests_of(clients))
 
-    def row(self, name, seconds, *options):
+    def row(self, name, seconds, port, peer, *options):
         """Two pairs that warm up and show the time of one, then as many as fit, at least 5 and at most 12."""
-        options += ("--against", f"http://127.0.0.1:{PORTS[1]}", "--against-model", "m")
+        options += ("--against", f"http://127.0.0.1:{peer}", "--against-model", "m")
         if self.left() < seconds * self.scale:
             print(f"{name}: left out, no time", flush=True)
             return
         begin = time.monotonic()
-        self.bench("first", "--runs", 2, *options)
+        self.bench("first", port, "--runs", 2, *options)
         pair = (time.monotonic() - begin) / 2
         pairs = max(5, min(12, int(seconds * self.scale / pair) - 2))
-        compared = self.bench(name, "--runs", pairs, *options)["comparison"]
+        compared = self.bench(name, port, "--runs", pairs, *options)["comparison"]
         figures = {f["name"]: f for f in compared["figures"]}
         shown = ("inputs_per_s", "mean_e2el_ms") if "embeddings" in options else \
             ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
@@ -132,42 +117,39 @@ class Run:
 
     def next_to_llama(self, shape, kind, rows):
         file, embed = self.folder / f"{shape}-{kind}.gguf", shape == "bge-small"
-        python = os.environ.get("PEER_LLAMA", "python3")
-        servers = [self.weft(file),
-                   self.start([python, __file__, "llama", file, PORTS[1], *(["embed"] if embed else [])])]
-        try:
-            self.wait(PORTS[0], "/ready", servers[0])
-            self.wait(PORTS[1], "/health", servers[1])
+        python, peer = os.environ.get("PEER_LLAMA", "python3"), serving.free_port()
+        llama = [python, __file__, "llama", file, peer, *(["embed"] if embed else [])]
+        with self.weft(file) as port, serving.running(llama, peer, "/health", self.log):
             for clients, seconds in rows.items():
                 options = ("--backend", "embeddings", "--concurrency", clients, "--num-prompts", 4 * clients,
                            "--input-len", 64, "--inputs", 4) if embed else self.chat(clients)
-                self.row(f"{shape}-{kind}-{clients}", seconds, *options)
-        finally:
-            stop(servers)
+                self.row(f"{shape}-{kind}-{clients}", seconds, port, peer, *options)
 
     def next_to_openvino(self, kind):
         file = self.folder / f"smollm2-135m-{kind}.gguf"
         peer = subprocess.Popen([os.environ.get("PEER_OPENVINO", "python3"), __file__, "openvino", str(file)],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        server = self.weft(file)
         try:
             if not peer.stdout.readline().startswith("ready"):
                 sys.exit(f"OpenVINO is not ready: see {self.log.name}")
-            self.wait(PORTS[0], "/ready", server)
-            for clients in CHAT:
-                pairs = []
-                for _ in range(6):
-                    ours = self.bench("openvino", "--runs", 1, *self.chat(clients))["output_throughput"]
-                    peer.stdin.write(f"{clients} {requests_of(clients)}\n")
-                    peer.stdin.flush()
-                    pairs.append((ours, float(peer.stdout.readline())))
-                logs = [math.log(a / b) for a, b in pairs[1:]]  # the first warms up
-                half = T95[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs))
-                ratio = ratio_text(*(math.exp(statistics.mean(logs) + d) for d in (0, -half, half)))
-                a, b = (statistics.mean(p[i] for p in pairs[1:]) for i in (0, 1))
-                print(f"| openvino-{kind}-{clients} | {len(logs)} | {a:.1f} / {b:.1f} = {ratio} |", flush=True)
+            with self.weft(file) as port:
+                for clients in CHAT:
+                    self.openvino_row(f"openvino-{kind}-{clients}", clients, port, peer)
         finally:
-            stop([server, peer])
+            peer.terminate()
+            peer.wait()
+
+    def openvino_row(self, name, clients, port, peer):
+        pairs = []
+        for _ in range(6):
+            ours = self.bench("openvino", port, "--runs", 1, *self.chat(clients))["output_throughput"]
+            peer.stdin.write(f"{clients} {requests_of(clients)}\n")
+            peer.stdin.flush()
+            pairs.append((ours, float(peer.stdout.readline())))
+        del pairs[0]  # it warms up
+        ratio = ratio_text(*map(math.exp, serving.interval([math.log(a / b) for a, b in pairs])))
+        a, b = (statistics.mean(p[i] for p in pairs) for i in (0, 1))
+        print(f"| {name} | {len(pairs)} | {a:.1f} / {b:.1f} = {ratio} |", flush=True)
 
 
 def requests_of(clients):
@@ -176,12 +158,6 @@ def requests_of(clients):
 
 def ratio_text(middle, low, high):
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
-
-
-def stop(processes):
-    for process in processes:
-        process.terminate()
-        process.wait()
 
 
 def main():

@@ -56,11 +56,6 @@ def run(port, streams, tokens):
     return count / seconds, 1e6 * used / count, [a["choices"][0]["message"]["content"] for a in answers]
 
 
-def processor():
-    names = re.findall(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return f"{names[0] if names else 'unknown'}, {len(names)} threads"
-
-
 def show(what, digits, on, off):
     """Both series in the order of the runs, and the ratio of each pair."""
     for name, values in (("on", on), ("off", off)):
@@ -84,7 +79,7 @@ def main():
                 runs[port].append(run(port, streams, tokens))
         assert metric(on, "grammars_compiled_total") == 1 and metric(off, "grammars_compiled_total") == 0
         masked = metric(on, "mask_rows_total") / metric(on, "rows_total")
-    print(f"processor: {processor()}")
+    print(f"processor: {serving.processor()}")
     print(f"{pairs} pairs, {streams} streams, {tokens} tokens each; equal answers: {same}")
     show("tokens/s", 0, [r[0] for r in runs[on]], [r[0] for r in runs[off]])
     show("us of processor time per token", 1, [r[1] for r in runs[on]], [r[1] for r in runs[off]])
