@@ -26,26 +26,26 @@ static bool share_fits(const struct model_config *c, uint32_t ranks)
            experts_fit;
 }
 
+const char *model_unsplit(const struct model_config *c)
+{
+    if (c->arch->family == ARCH_ENCODER)
+        return "is an encoder and is";
+    if (!c->kinds[0].causal)
+        return "whose tokens see later tokens is";
+    return c->kinds[0].qk_norm == QK_NORM_ALL ? "normalises all heads together and is" : NULL;
+}
+
 static enum status share_check(const struct model_config *c, uint32_t ranks, struct error *err)
 {
+    const char *unsplit = ranks > 1 ? model_unsplit(c) : NULL;
     if (ranks > RANKS_MAX)
         return error_set(err, STATUS_UNSUPPORTED,
                          "--tensor-parallel-size is %u; at most %d are possible", ranks, RANKS_MAX);
-    if (ranks > 1 && c->arch->family == ARCH_ENCODER)
+    if (unsplit)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "--tensor-parallel-size %u: a %s is an encoder and is not split; add "
+                         "--tensor-parallel-size %u: a %s %s not split; add "
                          ",tensor-parallel-size=1 after its folder",
-                         ranks, c->name);
-    if (ranks > 1 && !c->kinds[0].causal)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--tensor-parallel-size %u: a %s whose tokens see later tokens is not "
-                         "split; add ,tensor-parallel-size=1 after its folder",
-                         ranks, c->name);
-    if (ranks > 1 && c->kinds[0].qk_norm == QK_NORM_ALL)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--tensor-parallel-size %u: a %s normalises all heads together and is not "
-                         "split; add ,tensor-parallel-size=1 after its folder",
-                         ranks, c->name);
+                         ranks, c->name, unsplit);
     if (share_fits(c, ranks))
         return STATUS_OK;
     char sizes[64] = "";

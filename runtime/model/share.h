@@ -45,6 +45,9 @@ struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks, uint32
 
 struct model_config;
 
+// Returns why such a model is not split, whatever the number of ranks, as the words before "not
+// split" of a sentence about it; NULL: it may be split.
+const char *model_unsplit(const struct model_config *config);
 // Computes the sizes of a rank. Query heads are divided evenly; KV heads too, or, if there are
 // fewer than ranks, each is repeated on several ranks; intermediate columns, vocabulary rows and
 // experts as evenly as possible. UNSUPPORTED if the model cannot be split so; the error lists the

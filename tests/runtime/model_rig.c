@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "runtime/model/config.h"
+#include "runtime/model/share.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,34 +44,36 @@ const struct device_api *rig_device(void)
     return device_find(&api, &err) == STATUS_OK ? api : NULL;
 }
 
-bool rig_device_usable(void)
+static enum status device_facts_read(struct device_facts *out, struct error *err)
 {
     const struct device_api *api;
-    struct error err;
     struct device *device;
     struct device_options options = {.threads = 1, .exact = true};
-    enum status status = device_find(&api, &err);
+    enum status status = device_find(&api, err);
     if (status == STATUS_OK)
-        status = api->open(&device, &options, &err);
-    if (status != STATUS_OK) {
-        printf("skipped: %s\n", err.text);
-        return false;
-    }
+        status = api->open(&device, &options, err);
+    if (status != STATUS_OK)
+        return status;
+    api->facts(device, out);
     api->close(device);
-    return true;
+    return STATUS_OK;
+}
+
+bool rig_device_usable(void)
+{
+    struct device_facts facts;
+    struct error err;
+    bool usable = device_facts_read(&facts, &err) == STATUS_OK;
+    if (!usable)
+        printf("skipped: %s\n", err.text);
+    return usable;
 }
 
 bool rig_device_experts(void)
 {
-    const struct device_api *api;
-    struct error err;
-    struct device *device;
     struct device_facts facts;
-    struct device_options options = {.threads = 1, .exact = true};
-    must(device_find(&api, &err), &err);
-    must(api->open(&device, &options, &err), &err);
-    api->facts(device, &facts);
-    api->close(device);
+    struct error err;
+    must(device_facts_read(&facts, &err), &err);
     return facts.experts;
 }
 
@@ -79,8 +82,7 @@ static bool splits(const char *folder)
     struct error err;
     struct model_config config;
     must(model_config_read(&config, folder, &err), &err);
-    return config.arch->family == ARCH_DECODER && config.kinds[0].causal &&
-           config.kinds[0].qk_norm != QK_NORM_ALL;
+    return !model_unsplit(&config);
 }
 
 static void ranks_open(struct rig *rig, struct model_options *options, uint32_t count)
