@@ -7,6 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+static struct weight_shape vector_of(uint32_t n)
+{
+    return (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+}
+
 // The counts and the memory of a routing, on the heap for the reference.
 static struct routing routing_make(struct trial *t, uint32_t tokens, uint32_t experts,
                                    uint32_t chosen)
@@ -91,7 +96,7 @@ static void route_case(struct trial *t, uint64_t seed)
             memcpy(logits + (size_t)i * all, logits, all * sizeof *logits);
         else
             logits_fill(t, logits + (size_t)i * all, all, !corrected && !grouped && seed % 2);
-    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = all, .k = 1};
+    struct weight_shape vector = vector_of(all);
     struct trial_weight correction = trial_weight_make(t, &vector, 0.2f, 0);
     args.logits = logits;
     args.correction = corrected ? &correction.reference : NULL;
@@ -224,11 +229,6 @@ static double floats_bound(const struct trial *t, enum dtype dtype, enum dtype a
                                            : 4e-6;
 }
 
-static struct weight_shape vector_of(uint32_t n)
-{
-    return (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
-}
-
 static void floats_case(struct trial *t, enum dtype dtype, enum dtype act, uint64_t seed)
 {
     static const uint32_t ks[] = {8, 64, 104, 512, 776};
@@ -324,7 +324,8 @@ static void alone_case(struct trial *t, enum dtype dtype, enum weight_format for
         matrix[e] = random_weight(t, &shape, seed, (uint64_t)e * n * k);
         vectors[e] = random_weight(t, &vector, seed + 1, (uint64_t)e * n);
     }
-    uint32_t pairs = c.host.token_count * c.host.chosen;
+    uint32_t pairs = c.host.token_count * c.host.chosen, step = pairs > 40 ? 7 : 1;
+    const uint32_t *offset = c.host.offset + c.args.first;
     size_t rows = c.args.sorted ? pairs : c.host.token_count, each = dtype_bytes(act);
     c.args.routing = c.device;
     c.args.x = trial_put_floats(t, c.x, rows * c.args.x_stride, act);
@@ -334,8 +335,7 @@ static void alone_case(struct trial *t, enum dtype dtype, enum weight_format for
     trial_true(t, "gemm_experts runs", t->api->ops->gemm_experts(t->stream, &c.args) == STATUS_OK);
     char *want = trial_device(t, c.size * each);
     for (uint32_t e = 0; e < c.held; e++)
-        for (uint32_t i = c.host.offset[c.args.first + e]; i < c.host.offset[c.args.first + e + 1];
-             i += pairs > 40 ? 7 : 1) {
+        for (uint32_t i = offset[e]; i < offset[e + 1]; i += step) {
             uint32_t row = c.args.sorted ? i : c.host.order[i] / c.host.chosen;
             struct gemm_args args = {act,
                                      act,
@@ -352,8 +352,7 @@ static void alone_case(struct trial *t, enum dtype dtype, enum weight_format for
     float *alone = trial_fetch_floats(t, want, c.size, act);
     bool equal = true;
     for (uint32_t e = 0; e < c.held; e++)
-        for (uint32_t i = c.host.offset[c.args.first + e]; i < c.host.offset[c.args.first + e + 1];
-             i += pairs > 40 ? 7 : 1) {
+        for (uint32_t i = offset[e]; i < offset[e + 1]; i += step) {
             size_t at = (size_t)i * c.args.y_stride;
             equal = equal && memcmp(got + at, alone + at, n * sizeof *got) == 0;
         }

@@ -83,24 +83,32 @@ void tensor_file_begin(struct tensor_file *file)
     *file = (struct tensor_file){.header = json_object()};
 }
 
+char *tensor_file_extend(struct tensor_file *file, const char *name, const char *type,
+                         const json_t *shape, size_t each, uint64_t *count)
+{
+    *count = 1;
+    for (size_t i = 0; i < json_array_size(shape); i++)
+        *count *= (uint64_t)json_integer_value(json_array_get(shape, i));
+    size_t begin = file->bytes;
+    file->bytes += *count * each;
+    file->data = heap_grow(file->data, file->bytes);
+    json_t *entry = json_pack("{s:s, s:O, s:[I,I]}", "dtype", type, "shape", shape, "data_offsets",
+                              (json_int_t)begin, (json_int_t)file->bytes);
+    json_object_set_new(file->header, name, entry);
+    return file->data + begin;
+}
+
 void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor, enum dtype dtype)
 {
     static const char *const names[] = {"F32", "BF16", "F16"};
-    uint64_t count = 1;
-    for (size_t i = 0; i < json_array_size(tensor->shape); i++)
-        count *= (uint64_t)json_integer_value(json_array_get(tensor->shape, i));
-    size_t bytes = count * dtype_bytes(dtype);
-    file->data = heap_grow(file->data, file->bytes + bytes);
+    size_t each = dtype_bytes(dtype);
+    uint64_t count;
+    char *at = tensor_file_extend(file, tensor->name, names[dtype], tensor->shape, each, &count);
     for (uint64_t i = 0; i < count; i++) {
         double v = (double)(golden_noise(tensor, i) >> 57) - 64;
         double value = tensor->kind < 0 ? 1 + v / 128 : ldexp(v, -tensor->kind);
-        element_put(file->data + file->bytes + i * dtype_bytes(dtype), dtype, (float)value);
+        element_put(at + i * each, dtype, (float)value);
     }
-    json_t *entry =
-        json_pack("{s:s, s:O, s:[I,I]}", "dtype", names[dtype], "shape", tensor->shape,
-                  "data_offsets", (json_int_t)file->bytes, (json_int_t)(file->bytes + bytes));
-    json_object_set_new(file->header, tensor->name, entry);
-    file->bytes += bytes;
 }
 
 void tensor_file_write(struct tensor_file *file, const char *folder, const char *name)

@@ -40,6 +40,10 @@ uint64_t golden_noise(const struct golden_tensor *tensor, uint64_t position);
 // Computes the values of the tensor and appends them in this dtype.
 void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor,
                      enum dtype dtype);
+// Appends a tensor of a type of safetensors with elements of `each` bytes. Returns the memory of
+// its elements, valid until the next call, and stores their number in *count.
+char *tensor_file_extend(struct tensor_file *file, const char *name, const char *type,
+                         const json_t *shape, size_t each, uint64_t *count);
 // Writes the file to the folder and frees `file`.
 void tensor_file_write(struct tensor_file *file, const char *folder, const char *name);
 

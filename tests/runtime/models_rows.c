@@ -29,7 +29,8 @@ int main(void)
                              "decoder", arch->family == ARCH_DECODER, "serves", heads[arch->head],
                              "flags", (json_int_t)arch->flags, "form", (json_int_t)arch->form,
                              "reads", words(arch->reads), "split",
-                             arch->names->q.axis != SHARD_NONE && !(arch->flags & ARCH_QK_NORM_ALL),
+                             arch->names->q.axis != SHARD_NONE &&
+                                 !(arch->flags & (ARCH_QK_NORM_ALL | ARCH_BOTH_WAYS)),
                              "gguf", words(gguf_family(arch->name))));
     json_t *wrappers = json_array();
     const struct wrapper *wrapper;

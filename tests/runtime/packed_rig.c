@@ -60,19 +60,12 @@ void packed_folder_write(const char *folder, const json_t *golden)
     json_array_foreach(json_object_get(golden, "tensors"), index, entry)
     {
         const char *type = json_string_value(json_array_get(entry, 1));
-        json_t *shape = json_array_get(entry, 2);
-        size_t count = 1, each = type_bytes(type);
-        for (size_t i = 0; i < json_array_size(shape); i++)
-            count *= (size_t)json_integer_value(json_array_get(shape, i));
-        file.data = heap_grow(file.data, file.bytes + count * each);
+        size_t each = type_bytes(type);
+        uint64_t count;
+        char *at = tensor_file_extend(&file, json_string_value(json_array_get(entry, 0)), type,
+                                      json_array_get(entry, 2), each, &count);
         for (uint64_t i = 0; i < count; i++)
-            element_write(file.data + file.bytes + i * each, entry, shared, each, seed,
-                          (uint32_t)index, i);
-        json_t *record =
-            json_pack("{s:s, s:O, s:[I,I]}", "dtype", type, "shape", shape, "data_offsets",
-                      (json_int_t)file.bytes, (json_int_t)(file.bytes + count * each));
-        json_object_set_new(file.header, json_string_value(json_array_get(entry, 0)), record);
-        file.bytes += count * each;
+            element_write(at + i * each, entry, shared, each, seed, (uint32_t)index, i);
     }
     tensor_file_write(&file, folder, "model.safetensors");
 }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "runtime/model/config.h"
+#include "tests/runtime/config_rig.h"
 #include "tests/runtime/golden.h"
 
 #include <math.h>
@@ -18,15 +19,6 @@
 
 static struct model_config config; // 20 KB: too large for the stack
 static struct error err;
-
-static json_t *base_config(const char *architecture)
-{
-    return json_pack("{s:[s], s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "architectures", architecture,
-                     "vocab_size", 1000, "hidden_size", 256, "num_hidden_layers", 4,
-                     "num_attention_heads", 8, "intermediate_size", 512, "max_position_embeddings",
-                     4096, "head_dim", 64);
-}
-
 static char folder[64];
 
 static int folder_begin(void **state)
@@ -50,11 +42,9 @@ static void put(const char *name, const char *text)
 
 static void put_config(const char *name, const char *architecture, const char *patch)
 {
-    json_t *json = base_config(architecture);
-    json_t *more = json_loads(patch, 0, NULL);
-    json_object_update(json, more);
+    json_t *json = config_small(architecture);
+    config_patch(json, patch);
     file_write_json(folder, name, json);
-    json_decref(more);
     json_decref(json);
 }
 

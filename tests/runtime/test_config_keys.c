@@ -4,6 +4,7 @@
 // which may depend on the kind of layer; kinds of layers.
 #include "base/json.h"
 #include "runtime/model/config.h"
+#include "tests/runtime/config_rig.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -30,12 +31,8 @@ static json_t *base_config(const char *architecture)
 static enum status parse(const char *architecture, const char *patch)
 {
     json_t *json = base_config(architecture);
-    json_t *more = json_loads(patch, 0, NULL);
-    if (!more)
-        fail_msg("no JSON: %s", patch);
-    json_object_update(json, more);
+    config_patch(json, patch);
     enum status status = model_config_parse(&config, json, &err);
-    json_decref(more);
     json_decref(json);
     return status;
 }

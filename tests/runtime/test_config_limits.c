@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "runtime/model/config.h"
+#include "tests/runtime/config_rig.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -30,27 +31,18 @@ static uint32_t window_widest(void)
     return widest;
 }
 
-#define layer_full(layer) (config.kinds[config.layer_kind[layer]].window == 0)
-
-static json_t *base_config(const char *architecture)
+// Returns true if a layer has no window.
+static bool layer_full(uint32_t layer)
 {
-    return json_pack("{s:[s], s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "architectures", architecture,
-                     "vocab_size", 1000, "hidden_size", 256, "num_hidden_layers", 4,
-                     "num_attention_heads", 8, "intermediate_size", 512, "max_position_embeddings",
-                     4096, "head_dim", 64);
+    return config.kinds[config.layer_kind[layer]].window == 0;
 }
 
-// Reads the small configuration with `patch` applied: its top-level keys replace those of the
-// configuration; a null does not remove a key.
+// Reads the small configuration with `patch` applied.
 static enum status parse(const char *architecture, const char *patch)
 {
-    json_t *json = base_config(architecture);
-    json_t *more = json_loads(patch, 0, NULL);
-    if (!more)
-        fail_msg("no JSON: %s", patch);
-    json_object_update(json, more);
+    json_t *json = config_small(architecture);
+    config_patch(json, patch);
     enum status status = model_config_parse(&config, json, &err);
-    json_decref(more);
     json_decref(json);
     return status;
 }
@@ -500,12 +492,12 @@ static void test_every_architecture_has_its_defaults(void **state)
         if (i >= sizeof rows / sizeof rows[0] || strcmp(architecture_at(i)->name, rows[i].name))
             fail_msg("row %u of this table must be that of %s", i, architecture_at(i)->name);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        json_t *json = base_config(rows[i].name);
+        json_t *json = config_small(rows[i].name);
         int heads = 32 % rows[i].kv_heads == 0 ? 32 : 2 * (int)rows[i].kv_heads;
         json_object_del(json, "head_dim");
         json_object_set_new(json, "num_attention_heads", json_integer(heads));
         json_object_set_new(json, "hidden_size", json_integer(heads * 16));
-        json_object_update_new(json, json_loads(windows, 0, NULL));
+        config_patch(json, windows);
         if (model_config_parse(&config, json, &err) != STATUS_OK)
             fail_msg("%s: %s", rows[i].name, err.text);
         json_decref(json);

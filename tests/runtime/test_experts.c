@@ -41,7 +41,7 @@ static void test_every_family_has_its_routing(void **state)
     static const struct {
         const char *name, *more;
         struct experts_config want;
-        const char *layers; // of each layer: e experts, d dense
+        const char *layers; // one letter for each layer: e experts, d dense
     } rows[] = {
         {"Qwen3MoeForCausalLM", "", {128, 8, 768, 0, ROUTE_SOFTMAX_ALL, 0, 0, false, 1}, "eeee"},
         {"Qwen3MoeForCausalLM",

@@ -11,10 +11,9 @@
 #include "base/json.h"
 #include "runtime/model/config.h"
 #include "tests/runtime/golden.h"
-#include "tests/runtime/model_rig.h"
+#include "tests/runtime/golden_errors.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,10 +58,7 @@ static void inputs_read(struct run *run)
 static struct run *run_open(const char *name, enum dtype stored, int dtype, uint32_t shards)
 {
     struct run *run = heap_alloc_zeroed(1, sizeof *run);
-    struct error err;
-    char path[512];
-    snprintf(path, sizeof path, "%s/tests/golden/%s", WEFT_SOURCE_DIR, name);
-    assert_int_equal(json_file_parse(&run->golden, path, 1 << 20, &err), STATUS_OK);
+    run->golden = golden_read(name);
     folder_make(run->folder);
     golden_folder_write(run->folder, run->golden, stored, shards);
     struct model_options options = rig_options();
@@ -81,10 +77,7 @@ static bool has_experts(const char *name)
 {
     struct error err;
     struct model_config config;
-    char path[512];
-    json_t *golden;
-    snprintf(path, sizeof path, "%s/tests/golden/%s", WEFT_SOURCE_DIR, name);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
+    json_t *golden = golden_read(name);
     const json_t *json = json_object_get(golden, "config");
     assert_int_equal(model_config_parse(&config, json, &err), STATUS_OK);
     json_decref(golden);
@@ -130,31 +123,6 @@ static void run_all(struct run *run)
                 memcpy(to + r * run->width, out.values + (size_t)r * run->width,
                        run->width * sizeof(float));
     }
-}
-
-struct errors {
-    double largest;   // largest |got - want| / largest |want|
-    double frobenius; // relative error in the Frobenius norm
-};
-
-static struct errors run_errors(const struct run *run)
-{
-    const json_t *expected = json_object_get(run->golden, "expected");
-    double worst = 0, most = 0, difference = 0, total = 0;
-    for (uint32_t i = 0; i < run->inputs; i++) {
-        const json_t *row = json_array_get(expected, i);
-        assert_int_equal(json_array_size(row), run->width);
-        for (uint32_t k = 0; k < run->width; k++) {
-            double want = json_number_value(json_array_get(row, k));
-            double got = run->got[(size_t)i * run->width + k];
-            assert_true(isfinite(got));
-            worst = fmax(worst, fabs(got - want));
-            most = fmax(most, fabs(want));
-            difference += (got - want) * (got - want);
-            total += want * want;
-        }
-    }
-    return (struct errors){worst / most, sqrt(difference / total)};
 }
 
 // True if greedy token t of sequence i must be compared: the reference's two best logits are
@@ -208,7 +176,7 @@ static char **asked; // models to run, up to a NULL; none: all
 static bool is_asked(const char *name)
 {
     for (char **one = asked; *one; one++)
-        if (strlen(*one) + 5 == strlen(name) && strncmp(*one, name, strlen(*one)) == 0)
+        if (strcmp(*one, name) == 0)
             return true;
     return !*asked;
 }
@@ -220,11 +188,11 @@ static uint32_t golden_names(char names[][64], uint32_t room)
     uint32_t count = 0;
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
         size_t bytes = strlen(entry->d_name);
-        if (bytes < 6 || bytes >= 64 || strcmp(entry->d_name + bytes - 5, ".json") != 0 ||
-            !is_asked(entry->d_name))
+        if (bytes < 6 || bytes >= 64 || strcmp(entry->d_name + bytes - 5, ".json") != 0)
             continue;
         assert_true(count < room);
-        strcpy(names[count++], entry->d_name);
+        snprintf(names[count], 64, "%.*s", (int)bytes - 5, entry->d_name);
+        count += is_asked(names[count]);
     }
     closedir(folder);
     return count;
@@ -248,14 +216,15 @@ static void all_models(const struct mode *mode)
         wanted++;
     assert_true(wanted > 0 ? count == wanted : count >= 25);
     uint32_t failed = 0;
+    bool experts = rig_device_experts();
     for (uint32_t i = 0; i < count; i++) {
-        if (!rig_device_experts() && has_experts(names[i])) {
+        if (!experts && has_experts(names[i])) {
             printf("skipped: %s is a mixture of experts\n", names[i]);
             continue;
         }
         struct run *run = run_open(names[i], mode->stored, mode->dtype, 1 + i % 3);
         run_all(run);
-        struct errors e = run_errors(run);
+        struct golden_errors e = golden_errors_of(run->golden, run->got, run->width);
         double half = json_number_value(json_object_get(run->golden, "bf16_error"));
         uint32_t compared = greedy_check(run, mode->greedy);
         bool good = (mode->bound == 0 || e.largest <= mode->bound) &&

@@ -6,9 +6,8 @@
 // (a different rounding of one input changes all later ones).
 #include "base/arena.h"
 #include "tests/runtime/gguf_rig.h"
-#include "tests/runtime/model_rig.h"
+#include "tests/runtime/golden_errors.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,50 +17,13 @@
 
 #include <cmocka.h>
 
-enum { LENGTH_MAX = 64, WIDTH_MAX = 256 };
+enum { VOCAB = 256 };
 
 static const char *const models[] = {"q4-0", "q4-1", "q5-0", "q5-1",  "q8-0",
                                      "q4-k", "q5-k", "q6-k", "q4-k-m"};
 
-struct errors {
-    double largest;   // largest |got - want| / largest |want|
-    double frobenius; // relative error in the Frobenius norm
-};
-
-// Runs each input of the golden file by itself and compares the logits of its last token.
-static struct errors errors_of(struct rig *rig, const json_t *golden)
-{
-    const json_t *inputs = json_object_get(golden, "inputs");
-    const json_t *expected = json_object_get(golden, "expected");
-    double worst = 0, most = 0, difference = 0, total = 0;
-    assert_int_equal(rig->facts->vocab, WIDTH_MAX);
-    assert_true(json_array_size(inputs) > 0);
-    for (uint32_t i = 0; i < json_array_size(inputs); i++) {
-        const json_t *ids = json_array_get(inputs, i), *row = json_array_get(expected, i);
-        int32_t tokens[LENGTH_MAX];
-        float got[WIDTH_MAX];
-        uint32_t count = (uint32_t)json_array_size(ids);
-        assert_true(count <= LENGTH_MAX && json_array_size(row) == WIDTH_MAX);
-        for (uint32_t t = 0; t < count; t++)
-            tokens[t] = (int32_t)json_integer_value(json_array_get(ids, t));
-        struct rig_sequence sequence = {i, tokens, count, 0, STEP_NO_TYPE};
-        rig_begin(rig);
-        rig_prefill(rig, &sequence, LENGTH_MAX, WANT_TOKEN);
-        rig_step(rig, got);
-        for (uint32_t k = 0; k < WIDTH_MAX; k++) {
-            double want = json_number_value(json_array_get(row, k)), apart = got[k] - want;
-            assert_true(isfinite(got[k]));
-            worst = fmax(worst, fabs(apart));
-            most = fmax(most, fabs(want));
-            difference += apart * apart;
-            total += want * want;
-        }
-    }
-    return (struct errors){worst / most, sqrt(difference / total)};
-}
-
 // dtype: -1 to hold the weights as in the file. Keys and values are float32.
-static struct errors model_errors(const char *path, const json_t *golden, int dtype)
+static struct golden_errors model_errors(const char *path, const json_t *golden, int dtype)
 {
     struct rig rig;
     struct model_options options = rig_options();
@@ -69,7 +31,8 @@ static struct errors model_errors(const char *path, const json_t *golden, int dt
     options.kv_dtype = DTYPE_F32;
     rig_open(&rig, path, &options);
     assert_true((rig.facts->formats[0] == 'Q') == (dtype < 0));
-    struct errors e = errors_of(&rig, golden);
+    assert_int_equal(rig.facts->vocab, VOCAB);
+    struct golden_errors e = golden_logits_errors(&rig, golden);
     rig_close(&rig);
     return e;
 }
@@ -90,8 +53,8 @@ static void test_each_format(void **state)
         struct gguf_bytes bytes = gguf_finish(&b);
         file_write(folder, "model.gguf", bytes.at, bytes.bytes);
         heap_free(bytes.at);
-        struct errors exact = model_errors(path, golden, DTYPE_F32);
-        struct errors held = model_errors(path, golden, -1);
+        struct golden_errors exact = model_errors(path, golden, DTYPE_F32);
+        struct golden_errors held = model_errors(path, golden, -1);
         double ratio = held.frobenius / json_number_value(json_object_get(golden, "rounded_error"));
         bool good = exact.largest <= 1e-4 && ratio > 0.8 && ratio < 1.25;
         printf("%-8s float32: error %.1e of the largest; as in the file: %.2e in total, %.3f of "

@@ -8,7 +8,7 @@
 #include "runtime/model/dequantise.h"
 #include "runtime/model/held.h"
 #include "runtime/model/packed.h"
-#include "tests/runtime/model_rig.h"
+#include "tests/runtime/golden_errors.h"
 #include "tests/runtime/packed_rig.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { LENGTH_MAX = 16, VOCAB = 64 };
+enum { VOCAB = 64 };
 
 static const char *const all[] = {
     "fp8-tensor", "fp8-row",        "fp8-block",  "modelopt-fp8", "awq",     "gptq-4",
@@ -33,12 +33,17 @@ static const char *const all[] = {
 static const char *const *models = all;
 static uint32_t model_count = sizeof all / sizeof all[0];
 
-// Opens a golden file as a folder.
-static json_t *folder_open(char folder[64], const char *model)
+static json_t *packed_golden(const char *model)
 {
     char name[64];
     snprintf(name, sizeof name, "packed/%s", model);
-    json_t *golden = golden_read(name);
+    return golden_read(name);
+}
+
+// Opens a golden file as a folder.
+static json_t *folder_open(char folder[64], const char *model)
+{
+    json_t *golden = packed_golden(model);
     folder_make(folder);
     packed_folder_write(folder, golden);
     return golden;
@@ -109,40 +114,6 @@ static void test_weights(void **state)
     }
 }
 
-struct errors {
-    double largest;  // largest |got - want| / largest |want|
-    double relative; // in the Frobenius norm
-};
-
-static struct errors errors_of(struct rig *rig, const json_t *golden)
-{
-    const json_t *inputs = json_object_get(golden, "inputs");
-    double worst = 0, most = 0, difference = 0, total = 0;
-    assert_int_equal(rig->facts->vocab, VOCAB);
-    for (uint32_t i = 0; i < json_array_size(inputs); i++) {
-        const json_t *ids = json_array_get(inputs, i);
-        const json_t *row = json_array_get(json_object_get(golden, "expected"), i);
-        int32_t tokens[LENGTH_MAX];
-        float got[VOCAB];
-        uint32_t count = (uint32_t)json_array_size(ids);
-        for (uint32_t t = 0; t < count; t++)
-            tokens[t] = (int32_t)json_integer_value(json_array_get(ids, t));
-        struct rig_sequence sequence = {i, tokens, count, 0, STEP_NO_TYPE};
-        rig_begin(rig);
-        rig_prefill(rig, &sequence, LENGTH_MAX, WANT_TOKEN);
-        rig_step(rig, got);
-        for (uint32_t j = 0; j < VOCAB; j++) {
-            double want = json_number_value(json_array_get(row, j)), apart = got[j] - want;
-            assert_true(isfinite(got[j]));
-            worst = fmax(worst, fabs(apart));
-            most = fmax(most, fabs(want));
-            difference += apart * apart;
-            total += want * want;
-        }
-    }
-    return (struct errors){worst / most, sqrt(difference / total)};
-}
-
 static void test_logits(void **state)
 {
     (void)state;
@@ -150,25 +121,26 @@ static void test_logits(void **state)
     for (uint32_t i = 0; i < model_count; i++) {
         char folder[64];
         struct rig rig;
-        struct errors exact, held;
+        struct golden_errors exact, held;
         json_t *golden = folder_open(folder, models[i]);
         const char *formats = json_string_value(json_object_get(golden, "held"));
         struct model_options options = rig_options();
         options.kv_dtype = DTYPE_F32;
         options.dtype = DTYPE_F32;
         rig_open(&rig, folder, &options);
-        exact = errors_of(&rig, golden);
+        assert_int_equal(rig.facts->vocab, VOCAB);
+        exact = golden_logits_errors(&rig, golden);
         rig_close(&rig);
         options.dtype = -1;
         options.kv_dtype = -1;
         rig_open(&rig, folder, &options);
         assert_string_equal(rig.facts->formats, cpu ? formats : "");
         assert_int_equal(rig.facts->dtype, DTYPE_BF16); // that of the floats
-        held = errors_of(&rig, golden);
+        held = golden_logits_errors(&rig, golden);
         rig_close(&rig);
-        bool good = exact.largest < 1e-5 && held.relative < 0.06;
+        bool good = exact.largest < 1e-5 && held.frobenius < 0.06;
         printf("%-16s float32: error %.1e of the largest; %s: %.1e%s\n", models[i], exact.largest,
-               cpu ? formats : "bfloat16", held.relative, good ? "" : "  TOO FAR");
+               cpu ? formats : "bfloat16", held.frobenius, good ? "" : "  TOO FAR");
         assert_true(good);
         folder_remove(folder);
         json_decref(golden);
@@ -235,11 +207,10 @@ static void test_damaged_folders_are_refused(void **state)
         {"bnb-int8", ".SCB", 2, "[127]", "the scales of 128 rows are F32 [128]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char folder[64], name[64];
+        char folder[64];
         struct error err = {.text = ""};
         struct tensors *tensors = NULL;
-        snprintf(name, sizeof name, "packed/%s", cases[i].model);
-        json_t *golden = golden_read(name);
+        json_t *golden = packed_golden(cases[i].model);
         tensors_change(golden, cases[i].tail, cases[i].field, cases[i].to);
         folder_make(folder);
         packed_folder_write(folder, golden);
@@ -277,7 +248,7 @@ static void test_biases_and_formats(void **state)
         struct device_options with = {.threads = 1};
         struct model_plan *plan = NULL;
         struct model_options options = rig_options();
-        json_t *golden = golden_read("packed/awq");
+        json_t *golden = packed_golden("awq");
         json_array_append_new(
             json_object_get(golden, "tensors"),
             json_pack("[s, s, [i], [i]]", "model.layers.0.mlp.down_proj.bias", "F16", 128, i));
@@ -307,7 +278,7 @@ static void test_zero_points_follow_the_declaration(void **state)
     (void)state;
     static const struct {
         const char *declaration;
-        float apart; // of the weights from those with zero points less one, in scales
+        float apart; // distance of the weights from those with zero points less one, in scales
     } cases[] = {
         {"{\"quant_method\":\"gptq\"}", 0},
         {"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq\"}", 0},
@@ -320,7 +291,7 @@ static void test_zero_points_follow_the_declaration(void **state)
         char folder[64];
         struct error err;
         struct tensors *tensors;
-        json_t *golden = golden_read("packed/gptq-4");
+        json_t *golden = packed_golden("gptq-4");
         json_object_set_new(json_object_get(golden, "config"), "quantization_config",
                             json_loads(cases[i].declaration, 0, NULL));
         folder_make(folder);

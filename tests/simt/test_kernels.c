@@ -100,7 +100,7 @@ struct attn_case {
     uint32_t block_shift, blocks_max;
     uint32_t rows;
     uint32_t q_len[8], kv_len[8];
-    uint32_t reach; // of the bias by distance; 0: none
+    uint32_t reach; // reach of the bias by distance; 0: there is no bias
 };
 
 // The buffers of a case on the device. The KV blocks of a sequence are scattered over the pool.
