@@ -21,7 +21,7 @@ stage "slow tests, emulator modes and PTX" bash -c 'cmake --preset release "-DWE
 lines="-DCMAKE_C_FLAGS_DEBUG=-O1 -g1"
 stage "units and parsers under ASan and UBSan" bash -c 'cmake --preset dev "$0" >/dev/null &&
     cmake --build --preset dev --target fast_tests &&
-    ctest --preset dev -j 3 -L "unit|cpu" -LE slow -E "conformance"' "$lines"
+    ctest --preset dev -j 3 -L "unit|cpu" -LE "slow|soak" -E "conformance"' "$lines"
 tsan_tests="test_ring test_waker test_port_stress test_engine test_interleave test_cpu_threads test_cpu_device_slot test_cpu_comm test_server test_exchange
     test_drain test_group test_copies"
 # shellcheck disable=SC2086
