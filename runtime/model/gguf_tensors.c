@@ -22,14 +22,18 @@ struct name_pair {
 };
 
 #define LAYER "model.layers.%u."
+#define MIXTURES "granitemoe minimax-m2 olmoe qwen2moe qwen3moe"
+#define DENSE_FIRST "ernie4_5-moe glm4moe" // mixtures whose first layers may be dense
 #define NORM_BEFORE                                                                                \
     "cohere2 command-r ernie4_5 gemma gemma3 glm4 granite hunyuan-dense llama mistral3 phi3 "      \
-    "qwen2 qwen3 seed_oss smollm3"
-#define FFN_NORM "ernie4_5 gemma granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 smollm3"
+    "qwen2 qwen3 seed_oss smollm3 " MIXTURES " " DENSE_FIRST
+#define FFN_NORM                                                                                   \
+    "ernie4_5 ernie4_5-moe gemma granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 "           \
+    "smollm3 " MIXTURES
 #define GATE                                                                                       \
     "cohere2 command-r ernie4_5 exaone4 gemma gemma3 granite hunyuan-dense llama mistral3 olmo2 "  \
-    "qwen2 qwen3 seed_oss smollm3"
-#define SPLIT_QKV GATE " glm4"
+    "qwen2 qwen3 seed_oss smollm3 " DENSE_FIRST
+#define SPLIT_QKV GATE " glm4 " MIXTURES
 
 static const struct name_pair names[] = {
     {NULL, "token_embd", "model.embed_tokens"},
@@ -48,7 +52,7 @@ static const struct name_pair names[] = {
     {FFN_NORM, "blk.%u.ffn_norm", LAYER "post_attention_layernorm"},
     {"gemma3", "blk.%u.ffn_norm", LAYER "pre_feedforward_layernorm"},
     {"glm4", "blk.%u.ffn_norm", LAYER "post_attention_layernorm"},
-    {"exaone4 gemma3 olmo2 seed_oss", "blk.%u.post_attention_norm",
+    {"exaone4 gemma3 glm4moe olmo2 seed_oss", "blk.%u.post_attention_norm",
      LAYER "post_attention_layernorm"},
     {"glm4", "blk.%u.post_attention_norm", LAYER "post_self_attn_layernorm"},
     {"exaone4 gemma3 olmo2", "blk.%u.post_ffw_norm", LAYER "post_feedforward_layernorm"},
@@ -57,6 +61,16 @@ static const struct name_pair names[] = {
     {GATE, "blk.%u.ffn_up", LAYER "mlp.up_proj"},
     {"glm4 phi3", "blk.%u.ffn_up", LAYER "mlp.gate_up_proj"},
     {NULL, "blk.%u.ffn_down", LAYER "mlp.down_proj"},
+    // the names of gguf_experts
+    {NULL, "blk.%u.ffn_gate_inp", LAYER "experts.router"},
+    {NULL, "blk.%u.exp_probs_b", LAYER "experts.correction"},
+    {NULL, "blk.%u.ffn_gate_exps", LAYER "experts.gate"},
+    {NULL, "blk.%u.ffn_up_exps", LAYER "experts.up"},
+    {NULL, "blk.%u.ffn_down_exps", LAYER "experts.down"},
+    {NULL, "blk.%u.ffn_gate_shexp", LAYER "experts.shared_gate"},
+    {NULL, "blk.%u.ffn_up_shexp", LAYER "experts.shared_up"},
+    {NULL, "blk.%u.ffn_down_shexp", LAYER "experts.shared_down"},
+    {NULL, "blk.%u.ffn_gate_inp_shexp", LAYER "experts.shared_factor"},
     // source/gguf_rope.c writes the factors of frequencies to config.json
     {NULL, "rope_freqs", "rope_freqs"},
     {NULL, "rope_factors_long", "rope_factors_long"},
@@ -78,6 +92,19 @@ static const struct name_pair names[] = {
 };
 
 enum { NAMES = sizeof names / sizeof names[0] };
+
+#define EXPERTS "layers.%u.experts."
+const struct arch_experts gguf_experts = {
+    .router = EXPERTS "router",
+    .correction = EXPERTS "correction.bias",
+    .gate_stack = EXPERTS "gate",
+    .up_stack = EXPERTS "up",
+    .down_stack = EXPERTS "down",
+    .shared_gate = {EXPERTS "shared_gate", SHARD_ROWS},
+    .shared_up = {EXPERTS "shared_up", SHARD_ROWS},
+    .shared_down = {EXPERTS "shared_down", SHARD_COLUMNS},
+    .shared_factor = EXPERTS "shared_factor",
+};
 
 // Returns true if the pair applies to a family.
 static bool pair_applies(const struct name_pair *pair, const struct gguf_family *family)
@@ -237,7 +264,8 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
     for (uint32_t d = 0; d < from->dims; d++)
         to->shape[d] = from->shape[from->dims - 1 - d];
     // A table of one row, stored as a vector.
-    if (to->dims == 1 && strcmp(name, "token_types.weight") == 0) {
+    if (to->dims == 1 &&
+        (strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp_shexp."))) {
         to->shape[1] = to->shape[0];
         to->shape[0] = 1;
         to->dims = 2;

@@ -3,7 +3,11 @@
 // the lists of weights need not know the source. Loading thread only.
 #pragma once
 
+#include "runtime/model/arch.h"
 #include "runtime/model/tensors.h"
+
+// Names that all families of GGUF files have for the tensors of a mixture of experts.
+extern const struct arch_experts gguf_experts;
 
 // Lists the tensors of a parsed GGUF file; *out and the names lie in the arena, the tensors point
 // into the file, which must outlive them. Refuses a tensor name that the architecture

@@ -482,6 +482,8 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
     prefix_choose(&p);
     weight_name(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
+    if (!tensor && weight_shared_name(name, &p)) // all layers have experts
+        tensor = tensors_find(args->tensors, name);
     return weight_format_facts(weight_tensor_format(tensor))->elements;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/model/weights_list.h"
 
 #include "base/arena.h"
+#include "runtime/model/gguf_tensors.h"
 
 // The router and the gate of the shared expert are never quantised. They are float32 where the
 // device multiplies activations with float32, because their rounding would change the choice.
@@ -29,6 +30,18 @@ static void add_rows(struct lister *p, uint32_t layer, enum layer_weight kind, c
                                1,
                                {{name, span_whole(rows)}}};
     weight_add_as(p, &spec, true);
+}
+
+// Returns the tensor names of the checkpoint, of those parts that the family has.
+static struct arch_experts names_of(const struct lister *p)
+{
+    struct arch_experts names = *p->config->arch->experts;
+    if (!p->args->tensors || !tensors_are_gguf(p->args->tensors))
+        return names;
+    struct arch_experts file = gguf_experts;
+    file.correction = names.correction ? file.correction : NULL;
+    file.shared_factor = names.shared_factor ? file.shared_factor : NULL;
+    return file;
 }
 
 // A stack of matrices; each has the rows of one or two tensors.
@@ -113,9 +126,8 @@ static void stack_add(struct lister *p, uint32_t layer, struct stack *s)
     weight_entry_finish(p, entry, false);
 }
 
-static void shared_add(struct lister *p, uint32_t layer)
+static void shared_add(struct lister *p, uint32_t layer, const struct arch_experts *names)
 {
-    const struct arch_experts *names = p->config->arch->experts;
     struct model_span hidden = span_whole(p->config->hidden), inner = p->args->sizes->shared;
     struct stacked up = {LAYER_SHARED_UP,
                          hidden,
@@ -132,25 +144,33 @@ static void shared_add(struct lister *p, uint32_t layer)
 void weight_add_experts(struct lister *p, uint32_t layer)
 {
     const struct experts_config *e = &p->config->experts;
-    const struct arch_experts *names = p->config->arch->experts;
+    const struct arch_experts names = names_of(p);
     struct stack up = {LAYER_EXPERT_UP,
                        2,
-                       {names->gate, names->up},
-                       {names->gate_stack, names->up_stack},
+                       {names.gate, names.up},
+                       {names.gate_stack, names.up_stack},
                        e->width,
                        p->config->hidden,
                        false};
-    struct stack down = {LAYER_EXPERT_DOWN, 1,        {names->down}, {names->down_stack},
+    struct stack down = {LAYER_EXPERT_DOWN, 1,        {names.down}, {names.down_stack},
                          p->config->hidden, e->width, false};
     char name[NAME_MAX_BYTES];
-    add_rows(p, layer, LAYER_ROUTER, names->router, e->count);
-    if (names->correction) {
-        weight_name(name, p, names->correction, layer, "");
+    add_rows(p, layer, LAYER_ROUTER, names.router, e->count);
+    if (names.correction) {
+        weight_name(name, p, names.correction, layer, "");
         weight_add_vector(p, layer_weight_index(layer, LAYER_ROUTER_CORRECTION), name, e->count,
                           FILL_ZEROS);
     }
     stack_add(p, layer, &up);
     stack_add(p, layer, &down);
     if (e->shared_width > 0)
-        shared_add(p, layer);
+        shared_add(p, layer, &names);
+}
+
+bool weight_shared_name(char *out, const struct lister *p)
+{
+    if (p->config->experts.shared_width == 0)
+        return false;
+    weight_name(out, p, names_of(p).shared_down.name, 0, ".weight");
+    return true;
 }

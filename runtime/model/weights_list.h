@@ -92,5 +92,7 @@ enum weight_format weight_tensor_format(const struct tensor *);
 // Chooses the formats of an entry.
 void weight_codes_choose(const struct lister *, struct weight_entry *);
 
-// Adds the weights of a mixture of experts.
+// weights_experts.c: adds the weights of a mixture of experts.
 void weight_add_experts(struct lister *, uint32_t layer);
+// out = name of the last product of layer 0's shared expert; returns false if the model has none.
+bool weight_shared_name(char *out, const struct lister *);

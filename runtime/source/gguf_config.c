@@ -96,7 +96,7 @@ static enum status family_find(struct config_writer *w)
     w->family = gguf_family_find(name);
     if (w->family)
         return STATUS_OK;
-    char known[256];
+    char known[512];
     gguf_family_list(known, sizeof known);
     return error_set(w->err, STATUS_UNSUPPORTED,
                      "%s: the key general.architecture is %.64s; %s are served, take a model of "
@@ -131,7 +131,10 @@ static void put_architecture(struct config_writer *w)
     bool varies = family->flags & GGUF_TEMPERATURE
                       ? config_number_get(w, "attention.temperature_scale", 0, 1e3, 0) > 0
                       : family->variant && window_of(w) > 0;
-    const char *generator = varies ? family->variant : family->generator;
+    bool experts = family->mixture && config_has_experts(w);
+    const char *generator = varies    ? family->variant
+                            : experts ? family->mixture->generator
+                                      : family->generator;
     if (w->status == STATUS_OK && w->pooling == POOLING_RANK && !ranks)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.pooling_type is 4, a reranker: of GGUF files those "
@@ -248,7 +251,6 @@ static bool key_is_read(const struct gguf_family *family, const char *rest)
         {"attention.sliding_window_pattern", GGUF_WINDOW},
         {"attention.temperature_scale", GGUF_TEMPERATURE},
         {"attention.value_length", 0},
-        {"expert_count", 0},
         {"rope.dimension_count", 0},
         {"rope.freq_base", 0},
         {"rope.freq_base_swa", GGUF_WINDOW},
@@ -266,7 +268,7 @@ static bool key_is_read(const struct gguf_family *family, const char *rest)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(rest, known[i].rest) == 0)
             return known[i].flags == 0 || (known[i].flags & family->flags);
-    return false;
+    return family->mixture ? config_expert_key(rest) : strcmp(rest, "expert_count") == 0;
 }
 
 // Refuses keys that no code reads and that change what the model computes, and unknown keys of the
@@ -288,8 +290,9 @@ static void keys_check(struct config_writer *w)
             key.at[family] != '.')
             continue;
         snprintf(rest, sizeof rest, "%.*s", (int)(key.bytes - family - 1), key.at + family + 1);
-        bool matters =
-            text_begins(text_of(rest), "rope.") || text_begins(text_of(rest), "attention.");
+        bool matters = text_begins(text_of(rest), "rope.") ||
+                       text_begins(text_of(rest), "attention.") ||
+                       (w->family->mixture && text_begins(text_of(rest), "expert_"));
         bool read = key_is_read(w->family, rest);
         const struct config_key *row = read ? NULL : config_key_of_gguf(rest, facts.family);
         if (row)
@@ -415,11 +418,7 @@ static void put_decoder(struct config_writer *w)
     put_norms(w);
     config_put_count(w, "head_dim", w->head_dim);
     config_put_rope(w);
-    if (config_count_get(w, "expert_count", 0, 1 << 16, 0) > 0 && w->status == STATUS_OK)
-        w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key %s.expert_count: mixtures of experts are not served, "
-                              "take a dense model",
-                              w->file->name, w->family->name);
+    config_put_experts(w);
     if (w->family->flags & GGUF_WINDOW)
         put_window(w);
     else
@@ -433,6 +432,9 @@ static void put_decoder(struct config_writer *w)
         flag_text(has_tensor(w, "blk.0.attn_q.bias") || has_tensor(w, "blk.0.attn_qkv.bias")),
         flag_text(has_tensor(w, "blk.0.attn_output.bias")),
         flag_text(has_tensor(w, "blk.0.ffn_up.bias")));
+    if (w->family->flags & GGUF_QK_NORM)
+        json_put_format(w->out, ",\"use_qk_norm\":%s",
+                        flag_text(has_tensor(w, "blk.0.attn_q_norm.weight")));
 }
 
 static void put_encoder(struct config_writer *w)

@@ -20,6 +20,28 @@ enum gguf_family_flag {
     GGUF_LAYER_NORM = 256,   // norms are LayerNorm; norms of q and k are refused
     GGUF_LOGIT_SCALE = 512,  // logits are multiplied by logit_scale
     GGUF_ROPE_WINDOW = 1024, // only layers with a window have rotary embeddings
+    GGUF_QK_NORM = 2048,     // use_qk_norm is written: true if q and k have norms
+};
+
+// Values of expert_gating_func.
+enum gguf_score { GGUF_SCORE_SOFTMAX = 1, GGUF_SCORE_SIGMOID = 2, GGUF_SCORE_CHOSEN = 3 };
+
+enum gguf_mixture_flag {
+    MIXTURE_NORM_KEY = 1, // config.json has norm_topk_prob; else weights always add up to 1
+    MIXTURE_NORM = 2,     // weights add up to 1 if the file does not specify it
+    MIXTURE_FACTOR = 4,   // expert_weights_scale is read
+    MIXTURE_GROUPS = 8,   // expert_group_count and expert_group_used_count are read
+};
+
+// How a family with mixtures of experts writes them, and the keys of config.json for it.
+struct gguf_mixture {
+    const char *generator;                   // name in config.json of a file with experts
+    const char *count, *chosen;              // keys: number of experts; experts of a token
+    const char *width;                       // key: inner columns of an expert
+    const char *shared_width, *shared_count; // keys of the shared expert; NULL: the family has none
+    const char *dense, *interval; // keys: layers before the first with experts; interval of these
+    enum gguf_score score;        // the only one that is served
+    uint32_t flags;               // enum gguf_mixture_flag
 };
 
 struct gguf_family {
@@ -35,6 +57,7 @@ struct gguf_family {
     // keys of config_keys.h, named as in config.json, that gguf_config.c reads for the family;
     // NULL: none
     const char *reads;
+    const struct gguf_mixture *mixture; // NULL: files with experts are refused
 };
 
 // Returns the family of this name, or NULL.
@@ -65,6 +88,13 @@ double config_number_get(struct config_writer *w, const char *rest, double low, 
 // Write a member of config.json, with a comma before it; a number that is not finite becomes 0.
 void config_put_count(struct config_writer *w, const char *field, uint32_t value);
 void config_put_number(struct config_writer *w, const char *field, double value);
+
+// Returns true if the file has a mixture of experts.
+bool config_has_experts(struct config_writer *w);
+// Writes the members about a mixture of experts (gguf_experts.c). The shape must have been read.
+void config_put_experts(struct config_writer *w);
+// Returns true for a key about experts that config_put_experts reads. rest: see config_key_make.
+bool config_expert_key(const char *rest);
 
 // Writes the members about rotary embeddings and scaling of positions (gguf_rope.c). The shape must
 // have been read.

@@ -246,6 +246,41 @@ static void put_window(struct gguf_build *b, const char *family, const json_t *c
     gguf_key_array(b, key, BOOL, flags, layers, 1);
 }
 
+// Adds the keys of a mixture of experts. Its keys of config.json differ by family.
+static void put_experts(struct gguf_build *b, const char *family, const json_t *config)
+{
+    static const char *const counts[][2] = {
+        {"num_experts", "expert_count"},
+        {"num_local_experts", "expert_count"},
+        {"n_routed_experts", "expert_count"},
+        {"moe_num_experts", "expert_count"},
+        {"num_experts_per_tok", "expert_used_count"},
+        {"moe_k", "expert_used_count"},
+        {"moe_intermediate_size", "expert_feed_forward_length"},
+        {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+        {"n_shared_experts", "expert_shared_count"},
+        {"moe_num_shared_experts", "expert_shared_count"},
+        {"n_group", "expert_group_count"},
+        {"topk_group", "expert_group_used_count"},
+        {"first_k_dense_replace", "leading_dense_block_count"},
+        {"moe_layer_start_index", "leading_dense_block_count"},
+        {"moe_layer_interval", "interleave_moe_layer_step"},
+        {"rotary_dim", "rope.dimension_count"}};
+    const json_t *norm = json_object_get(config, "norm_topk_prob");
+    const json_t *factor = json_object_get(config, "routed_scaling_factor");
+    char key[NAME_BYTES];
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (json_object_get(config, counts[i][0]))
+            put_key(b, family, counts[i][1], field(config, counts[i][0], 0));
+    if (factor)
+        put_fraction(b, family, "expert_weights_scale", json_number_value(factor));
+    snprintf(key, sizeof key, "%s.expert_weights_norm", family);
+    if (norm)
+        gguf_key_flag(b, key, json_is_true(norm));
+    if (strcmp(family, "glm4moe") == 0 || strcmp(family, "minimax-m2") == 0)
+        put_key(b, family, "expert_gating_func", 2);
+}
+
 // Adds the keys that only some families have.
 static void put_more(struct gguf_build *b, const char *family, const json_t *config)
 {
@@ -255,13 +290,14 @@ static void put_more(struct gguf_build *b, const char *family, const json_t *con
                                              {"logits_scaling", "logit_scale"}};
     const json_t *logits = json_object_get(config, "logit_scale");
     put_window(b, family, config);
+    put_experts(b, family, config);
     if (logits) { // Cohere
         char key[NAME_BYTES];
         snprintf(key, sizeof key, "%s.rope.scaling.type", family);
         gguf_key_text(b, key, "none");
         put_fraction(b, family, "logit_scale", json_number_value(logits));
     }
-    for (int i = 0; i < 4 && strcmp(family, "granite") == 0; i++) {
+    for (int i = 0; i < 4 && strncmp(family, "granite", 7) == 0; i++) {
         const json_t *value = json_object_get(config, factors[i][0]);
         put_fraction(b, family, factors[i][1], value ? json_number_value(value) : 1);
     }
@@ -360,6 +396,7 @@ static bool name_make(char out[NAME_BYTES], const char *name, const char *family
         {"exaone4", "post_attention_layernorm.", "post_attention_norm."},
         {"exaone4", "post_feedforward_layernorm.", "post_ffw_norm."},
         {"seed_oss", "post_attention_layernorm.", "post_attention_norm."},
+        {"glm4moe", "post_attention_layernorm.", "post_attention_norm."},
         {"hunyuan-dense", "self_attn.query_layernorm.", "attn_q_norm."},
         {"hunyuan-dense", "self_attn.key_layernorm.", "attn_k_norm."},
     };
@@ -376,6 +413,27 @@ static bool name_make(char out[NAME_BYTES], const char *name, const char *family
         {"self_attn.k_norm.", "attn_k_norm."},
         {"input_layernorm.", "attn_norm."},
         {"post_attention_layernorm.", "ffn_norm."},
+        {"mlp.gate.weight", "ffn_gate_inp.weight"},
+        {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+        {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
+        {"mlp.shared_expert_gate.", "ffn_gate_inp_shexp."},
+        {"mlp.shared_expert.gate_proj.", "ffn_gate_shexp."},
+        {"mlp.shared_expert.up_proj.", "ffn_up_shexp."},
+        {"mlp.shared_expert.down_proj.", "ffn_down_shexp."},
+        {"mlp.shared_experts.gate_proj.", "ffn_gate_shexp."},
+        {"mlp.shared_experts.up_proj.", "ffn_up_shexp."},
+        {"mlp.shared_experts.down_proj.", "ffn_down_shexp."},
+        {"mlp.experts.0.gate_proj.", "ffn_gate_exps."},
+        {"mlp.experts.0.up_proj.", "ffn_up_exps."},
+        {"mlp.experts.0.down_proj.", "ffn_down_exps."},
+        {"block_sparse_moe.gate.weight", "ffn_gate_inp.weight"},
+        {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
+        {"block_sparse_moe.experts.0.w1.", "ffn_gate_exps."},
+        {"block_sparse_moe.experts.0.w3.", "ffn_up_exps."},
+        {"block_sparse_moe.experts.0.w2.", "ffn_down_exps."},
+        {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
+        {"block_sparse_moe.input_linear.", "ffn_gate_exps."},
+        {"block_sparse_moe.output_linear.", "ffn_down_exps."},
         {"mlp.gate_proj.", "ffn_gate."},
         {"mlp.up_proj.", "ffn_up."},
         {"mlp.gate_up_proj.", "ffn_up."},
@@ -458,8 +516,71 @@ static void put_blocks(struct gguf_build *b, const json_t *golden, const struct 
 // Returns true for the families whose rows of q and k converters interleave.
 static bool is_paired(const char *family)
 {
-    return strcmp(family, "llama") == 0 || strcmp(family, "granite") == 0 ||
+    return strcmp(family, "llama") == 0 || strncmp(family, "granite", 7) == 0 ||
            strcmp(family, "smollm3") == 0 || strcmp(family, "mistral3") == 0;
+}
+
+static struct golden_tensor tensor_at(const json_t *golden, uint32_t index)
+{
+    const json_t *entry = json_array_get(json_object_get(golden, "tensors"), index);
+    return (struct golden_tensor){json_string_value(json_array_get(entry, 0)),
+                                  json_array_get(entry, 1),
+                                  (uint64_t)json_integer_value(json_object_get(golden, "seed")),
+                                  index, (int)json_integer_value(json_array_get(entry, 2))};
+}
+
+// Adds the tensors of all experts as one, if the tensor is that of the first expert. Returns false
+// if the tensor is of no expert.
+static bool put_stack(struct gguf_build *b, const json_t *golden, const struct golden_tensor *first,
+                      const char *family)
+{
+    const char *at = strstr(first->name, "experts.");
+    if (!at || at[8] < '0' || at[8] > '9')
+        return false;
+    if (at[8] != '0' || at[9] != '.')
+        return true; // part of the stack of expert 0
+    struct gguf_bytes all = {NULL, 0};
+    char name[NAME_BYTES];
+    uint64_t shape[3] = {(uint64_t)json_integer_value(json_array_get(first->shape, 1)),
+                         (uint64_t)json_integer_value(json_array_get(first->shape, 0)), 0};
+    for (bool found = true; found; shape[2] += found) {
+        snprintf(name, sizeof name, "%.*s%llu%s", (int)(at + 8 - first->name), first->name,
+                 (unsigned long long)shape[2], at + 9);
+        found = false;
+        for (uint32_t i = 0; i < json_array_size(json_object_get(golden, "tensors")); i++) {
+            struct golden_tensor tensor = tensor_at(golden, i);
+            struct tensor_file made;
+            if (strcmp(tensor.name, name) != 0)
+                continue;
+            tensor_file_begin(&made);
+            tensor_file_add(&made, &tensor, DTYPE_F32);
+            gguf_put(&all, made.data, made.bytes);
+            heap_free(made.data);
+            json_decref(made.header);
+            found = true;
+        }
+    }
+    check(name_make(name, first->name, family), "no name for %s", first->name);
+    gguf_tensor_add(b, name, shape, 3, 0, all.at, all.bytes);
+    heap_free(all.at);
+    return true;
+}
+
+// Adds a tensor whose experts have first the rows of the gate, then those of up, as two tensors.
+static void put_halves(struct gguf_build *b, const char *name, const uint64_t shape[3],
+                       const char *data)
+{
+    size_t half = shape[0] * shape[1] / 2 * sizeof(float);
+    for (uint32_t h = 0; h < 2; h++) {
+        char *rows = heap_alloc(half * shape[2]), own[NAME_BYTES];
+        for (uint64_t e = 0; e < shape[2]; e++)
+            memcpy(rows + e * half, data + (2 * e + h) * half, half);
+        snprintf(own, sizeof own, "%.*s%s", (int)(strstr(name, "gate_exps") - name), name,
+                 h == 0 ? "gate_exps.weight" : "up_exps.weight");
+        gguf_tensor_add(b, own, (const uint64_t[]){shape[0], shape[1] / 2, shape[2]}, 3, 0, rows,
+                        half * shape[2]);
+        heap_free(rows);
+    }
 }
 
 static void put_tensors(struct gguf_build *b, const json_t *golden, const char *family)
@@ -470,10 +591,9 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
     uint32_t kv = field(config, "num_key_value_heads", heads);
     for (uint32_t i = 0; i < json_array_size(tensors); i++) {
         const json_t *entry = json_array_get(tensors, i);
-        struct golden_tensor tensor = {
-            json_string_value(json_array_get(entry, 0)), json_array_get(entry, 1),
-            (uint64_t)json_integer_value(json_object_get(golden, "seed")), i,
-            (int)json_integer_value(json_array_get(entry, 2))};
+        struct golden_tensor tensor = tensor_at(golden, i);
+        if (put_stack(b, golden, &tensor, family))
+            continue;
         if (json_array_size(entry) > 3) {
             put_blocks(b, golden, &tensor, (uint32_t)json_integer_value(json_array_get(entry, 3)));
             continue;
@@ -495,7 +615,9 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         bool norm = strstr(tensor.name, "norm.weight") && strncmp(family, "gemma", 5) == 0;
         for (uint64_t e = 0; norm && e < made.bytes / sizeof(float); e++)
             ((float *)(void *)data)[e] += 1;
-        if (name_make(name, tensor.name, family))
+        if (strstr(tensor.name, "input_linear") && name_make(name, tensor.name, family))
+            put_halves(b, name, shape, data);
+        else if (name_make(name, tensor.name, family))
             gguf_tensor_add(b, name, shape, dims, 0, data, made.bytes);
         heap_free(data);
         heap_free(made.data);
@@ -512,6 +634,12 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
         json_object_get(json_object_get(golden, "files"), "1_Pooling/config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *family = strcmp(type, "gemma3_text") == 0        ? "gemma3"
+                         : strcmp(type, "qwen3_moe") == 0        ? "qwen3moe"
+                         : strcmp(type, "qwen2_moe") == 0        ? "qwen2moe"
+                         : strcmp(type, "mixtral") == 0          ? "llama"
+                         : strcmp(type, "glm4_moe") == 0         ? "glm4moe"
+                         : strcmp(type, "ernie4_5_moe") == 0     ? "ernie4_5-moe"
+                         : strcmp(type, "minimax_m2") == 0       ? "minimax-m2"
                          : strcmp(type, "olmo3") == 0            ? "olmo2"
                          : strcmp(type, "hunyuan_v1_dense") == 0 ? "hunyuan-dense"
                          : strcmp(type, "cohere") == 0           ? "command-r"
@@ -525,4 +653,26 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
         put_key(b, family, "pooling_type", 4);
     put_vocabulary(b, config, family);
     put_tensors(b, golden, family);
+}
+
+void gguf_add_freqs(struct gguf_build *b, const json_t *config, const json_t *scaling)
+{
+    float factors[64];
+    double theta = json_number_value(json_object_get(config, "rope_theta"));
+    double factor = json_number_value(json_object_get(scaling, "factor"));
+    double low = json_number_value(json_object_get(scaling, "low_freq_factor"));
+    double high = json_number_value(json_object_get(scaling, "high_freq_factor"));
+    double original =
+        json_number_value(json_object_get(scaling, "original_max_position_embeddings"));
+    uint32_t dim = (uint32_t)json_integer_value(json_object_get(config, "head_dim"));
+    if (dim == 0)
+        dim = (uint32_t)(json_integer_value(json_object_get(config, "hidden_size")) /
+                         json_integer_value(json_object_get(config, "num_attention_heads")));
+    for (uint32_t i = 0; i < dim / 2; i++) {
+        double turns = original / (6.283185307179586 * pow(theta, 2.0 * i / dim));
+        double smooth = (turns - low) / (high - low);
+        double by = turns < low ? factor : turns > high ? 1 : 1 / ((1 - smooth) / factor + smooth);
+        factors[i] = (float)(low > 0 ? by : factor);
+    }
+    gguf_tensor_add(b, "rope_freqs.weight", &(uint64_t){dim / 2}, 1, 0, factors, 4ul * (dim / 2));
 }

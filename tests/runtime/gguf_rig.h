@@ -49,3 +49,5 @@ struct gguf_bytes gguf_finish(struct gguf_build *b);
 // Tensors are float32, or blocks if the golden file names a format, with the names, values and
 // order of rows that llama.cpp's converter writes. The caller adds the factors of llama3.
 void gguf_of_golden(struct gguf_build *b, const json_t *golden);
+// Adds the tensor rope_freqs as converters write it for llama3 and for a linear factor.
+void gguf_add_freqs(struct gguf_build *b, const json_t *config, const json_t *scaling);

@@ -172,6 +172,18 @@ json_t *golden_read(const char *name)
     return golden;
 }
 
+void golden_layers_limit(json_t *golden)
+{
+    const json_t *count = json_object_get(json_object_get(golden, "config"), "num_hidden_layers");
+    json_t *tensors = json_object_get(golden, "tensors");
+    for (size_t i = json_array_size(tensors); count && i-- > 0;) {
+        const char *name = json_string_value(json_array_get(json_array_get(tensors, i), 0));
+        const char *at = strstr(name, "layers.");
+        if (at && strtol(at + 7, NULL, 10) >= json_integer_value(count))
+            json_array_remove(tensors, i);
+    }
+}
+
 void golden_folder_write(const char *folder, const json_t *golden, enum dtype dtype,
                          uint32_t shards)
 {

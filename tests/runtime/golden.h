@@ -50,6 +50,8 @@ void tensor_file_write(struct tensor_file *file, const char *folder, const char 
 // Returns the contents of tests/golden/<name>.json, where `name` may begin with a folder; the
 // caller owns the reference.
 json_t *golden_read(const char *name);
+// Removes the tensors of layers that config.json, which the caller may have changed, does not have.
+void golden_layers_limit(json_t *golden);
 // Writes the model folder of a golden file: config.json, its other files, and the weights in
 // `shards` files, with an index if there are at least two.
 void golden_folder_write(const char *folder, const json_t *golden, enum dtype dtype,

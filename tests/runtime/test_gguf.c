@@ -208,29 +208,6 @@ static void gguf_write(const char *folder, const char *name, struct gguf_build *
     heap_free(bytes.at);
 }
 
-// Adds the tensor rope_freqs as converters write it for llama3 and for a linear factor.
-static void freqs_add(struct gguf_build *b, const json_t *config, const json_t *scaling)
-{
-    float factors[64];
-    double theta = json_number_value(json_object_get(config, "rope_theta"));
-    double factor = json_number_value(json_object_get(scaling, "factor"));
-    double low = json_number_value(json_object_get(scaling, "low_freq_factor"));
-    double high = json_number_value(json_object_get(scaling, "high_freq_factor"));
-    double original =
-        json_number_value(json_object_get(scaling, "original_max_position_embeddings"));
-    uint32_t dim = (uint32_t)json_integer_value(json_object_get(config, "head_dim"));
-    if (dim == 0)
-        dim = (uint32_t)(json_integer_value(json_object_get(config, "hidden_size")) /
-                         json_integer_value(json_object_get(config, "num_attention_heads")));
-    for (uint32_t i = 0; i < dim / 2; i++) {
-        double turns = original / (6.283185307179586 * pow(theta, 2.0 * i / dim));
-        double smooth = (turns - low) / (high - low);
-        double by = turns < low ? factor : turns > high ? 1 : 1 / ((1 - smooth) / factor + smooth);
-        factors[i] = (float)(low > 0 ? by : factor);
-    }
-    gguf_tensor_add(b, "rope_freqs.weight", &(uint64_t){dim / 2}, 1, 0, factors, 4ul * (dim / 2));
-}
-
 // Writes a golden model as a folder and as FOLDER/m.gguf. edit: members that replace those of its
 // config.json first, or NULL.
 static void golden_pair_write(const char *folder, const char *name, const char *edit)
@@ -240,12 +217,13 @@ static void golden_pair_write(const char *folder, const char *name, const char *
     struct gguf_build b = {.key_count = 0};
     if (edit)
         config_patch(config, edit);
+    golden_layers_limit(golden);
     golden_folder_write(folder, golden, DTYPE_F32, 1);
     gguf_of_golden(&b, golden);
     const json_t *scaling = json_object_get(config, "rope_scaling");
     const char *type = json_string_value(json_object_get(scaling, "rope_type"));
     if (type && strcmp(type, "llama3") == 0)
-        freqs_add(&b, config, scaling);
+        gguf_add_freqs(&b, config, scaling);
     // In GGUF the pooling of a decoder is a key; a file without it is a generator.
     if (strcmp(name, "qwen3-model") == 0)
         gguf_key_count(&b, "qwen3.pooling_type", 3);
@@ -299,6 +277,15 @@ static void test_file_equals_the_folder(void **state)
         {"cohere", NULL, 0},
         {"cohere-bias", "{\"rope_theta\":5e5,\"logit_scale\":0.0625,\"layer_norm_eps\":1e-5}", 0},
         {"cohere2", "{\"layer_norm_eps\":1e-5}", 0},
+        // A file cannot have a dense layer between others.
+        {"qwen3-moe", "{\"num_hidden_layers\":1,\"mlp_only_layers\":[]}", 0},
+        {"qwen2-moe", NULL, 0},
+        {"mixtral", NULL, 0},
+        {"olmoe", NULL, 0},
+        {"granite-moe", NULL, 0},
+        {"glm4-moe", NULL, 0},
+        {"ernie4-5-moe", NULL, 0},
+        {"minimax-m2", NULL, 0},
     };
     static struct outcome want, got;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
@@ -403,7 +390,7 @@ static void test_scalings_of_positions(void **state)
         else if (cases[i].way == OLDER_NAME)
             gguf_key_number(&b, "llama.rope.scale_linear", factor);
         else if (cases[i].way == FREQS)
-            freqs_add(&b, config, scaling);
+            gguf_add_freqs(&b, config, scaling);
         else
             gguf_key_number(&b, "llama.rope.scaling.attn_factor", 1 + 0x1p-20f);
         outcome_of(&want, folder, -1, 1);
@@ -515,15 +502,16 @@ static void quantised_write(const char *folder, const json_t *golden)
         char name[GGUF_NAME_MAX + 1];
         snprintf(name, sizeof name, "%.*s", (int)t->name.bytes, t->name.at);
         struct gguf_bytes blocks = {NULL, 0};
-        for (uint64_t k = 0; t->dims == 2 && k < t->bytes / 4; k++) {
+        bool matrix = t->dims >= 2 && !strstr(name, "gate_inp"); // routers stay floats
+        for (uint64_t k = 0; matrix && k < t->bytes / 4; k++) {
             float value;
             memcpy(&value, file.file.at + t->offset + 4 * k, 4);
             if (k % 32 == 0)
                 gguf_put_number(&blocks, f32_to_f16(0x1p-8f), 2);
             gguf_put_number(&blocks, (uint8_t)(int8_t)(value * 0x1p8f), 1);
         }
-        if (t->dims == 2)
-            gguf_tensor_add(&b, name, t->shape, 2, GGUF_TYPE_Q8_0, blocks.at, blocks.bytes);
+        if (matrix)
+            gguf_tensor_add(&b, name, t->shape, t->dims, GGUF_TYPE_Q8_0, blocks.at, blocks.bytes);
         else
             gguf_tensor_add(&b, name, t->shape, t->dims, 0, file.file.at + t->offset, t->bytes);
         heap_free(blocks.at);
@@ -536,11 +524,13 @@ static void quantised_write(const char *folder, const json_t *golden)
 // Quantised weights are held as in the file on a CPU unless --dtype selects a type; every rank
 // reads its rows and columns. The rows of q and k are in pairs: in llama's file, and in the next
 // two families, where glm4 has only a part of a head in pairs. phi3 has q, k and v in one tensor.
+// The last two are mixtures of experts.
 static void test_quantised_weights_and_ranks(void **state)
 {
     (void)state;
     static struct outcome one, two, exact;
-    static const char *const models[] = {"llama", "glm4", "ernie4-5", "phi3"};
+    static const char *const models[] = {"llama", "glm4",    "ernie4-5",
+                                         "phi3",  "mixtral", "glm4-moe"};
     static const int given[] = {-1, DTYPE_I8, DTYPE_BF16};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         char folder[64], path[128];

@@ -45,6 +45,11 @@ enum operation {
     ADD_FREQS,  // adds a count, and eight rope factors
 };
 
+#define FAMILIES                                                                                   \
+    "bert, cohere2, command-r, ernie4_5, ernie4_5-moe, exaone4, gemma, gemma3, glm4, glm4moe, "    \
+    "granite, granitemoe, hunyuan-dense, llama, minimax-m2, mistral3, olmo2, olmoe, phi3, qwen2, " \
+    "qwen2moe, qwen3, qwen3moe, seed_oss and smollm3 are served, take a model of one of them"
+
 static const struct hostile {
     const char *label;
     enum operation operation;
@@ -129,14 +134,9 @@ static const struct hostile {
      "download it again"},
     {"no architecture", RENAME, "general.architecture", 0, "general.architecturx",
      sizeof "general.architecturx" - 1, NULL,
-     ": the key general.architecture is missing; bert, cohere2, command-r, ernie4_5, exaone4, "
-     "gemma, gemma3, glm4, granite, hunyuan-dense, llama, mistral3, olmo2, phi3, qwen2, qwen3, "
-     "seed_oss and smollm3 are served, take a model of one of them"},
+     ": the key general.architecture is missing; " FAMILIES},
     {"an architecture that is not served", TEXT, "general.architecture", 0, "lamma",
-     sizeof "lamma" - 1, NULL,
-     ": the key general.architecture is lamma; bert, cohere2, command-r, ernie4_5, exaone4, "
-     "gemma, gemma3, glm4, granite, hunyuan-dense, llama, mistral3, olmo2, phi3, qwen2, qwen3, "
-     "seed_oss and smollm3 are served, take a model of one of them"},
+     sizeof "lamma" - 1, NULL, ": the key general.architecture is lamma; " FAMILIES},
     {"no block count", RENAME, "llama.block_count", 0, "llama.block_counx",
      sizeof "llama.block_counx" - 1, NULL,
      ": the key llama.block_count is missing; take a file that a current converter wrote"},
@@ -239,7 +239,7 @@ static const struct hostile {
      ": the tensor blk.0.attn_q.weight, which LlamaForCausalLM needs, is not in the checkpoint; "
      "take another file of the model"},
     {"a file of experts", ADD_COUNT, "llama.expert_count", 8, NULL, 0, NULL,
-     ": the key llama.expert_count: mixtures of experts are not served, take a dense model"},
+     ": the key llama.expert_used_count is missing; take a file that a current converter wrote"},
     {"rope of another kind", ADD_TEXT, "llama.rope.scaling.type", 0, "dynamic",
      sizeof "dynamic" - 1, NULL,
      ": the key llama.rope.scaling.type is dynamic; none, linear, yarn and longrope are served, "
