@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/keys.h"
 #include "cli/manage.h"
+#include "cli/notify.h"
 #include "cli/ready.h"
 #include "cli/serve_config.h"
 #include "cli/signals.h"
@@ -154,6 +155,14 @@ static enum status manager_up(struct serving *s, const struct serve_arguments *a
     return s->models.changes ? manager_open(&s->manager, &args, err) : STATUS_OK;
 }
 
+// Notifies the service manager, if there is one (Type=notify of systemd).
+static void manager_notify(const char *message)
+{
+    struct error err;
+    if (notify_send(options_environment("NOTIFY_SOCKET"), message, &err) != STATUS_OK)
+        log_line(LOG_WARNING, "%s", err.text);
+}
+
 static enum status serve_start(struct serving *s, const struct serve_arguments *a,
                                struct error *err)
 {
@@ -174,6 +183,7 @@ static enum status serve_start(struct serving *s, const struct serve_arguments *
     signals_serving(s->signals);
     served_models_serve(&s->models);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
+    manager_notify("READY=1\nSTATUS=serving");
     keys_end(s); // last, because the reader of stdout may stall
     return STATUS_OK;
 }
@@ -233,6 +243,7 @@ static int wait_and_drain(struct serving *s)
             serve_reload(s);
         server_memory_return(s->server);
     }
+    manager_notify("STOPPING=1\nSTATUS=finishing the accepted requests");
     if (engines_lost(&s->models.engines))
         log_line(LOG_ERROR, "all models have failed: the server ends");
     if (s->manager)

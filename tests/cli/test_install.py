@@ -7,6 +7,7 @@
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,12 +58,19 @@ class Install(unittest.TestCase):
         if self.weft("serve", "--help").returncode != 0:
             self.skipTest("this weft was built without its server")
         command = [self.prefix / "bin/weft", "serve", "x=weft-demo-embed,dtype=bfloat16", "--port", "0", "--device", "cpu"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder) as server:
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # as systemd's
+        self.addCleanup(manager.close)
+        manager.bind(str(self.folder / "notify"))
+        manager.settimeout(60)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                              env={**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify")}) as server:
             line = next((line for line in server.stderr if " ready: " in line), "")
+            begun = manager.recv(999).split(b"\n") if line else []
             server.terminate()
             server.stderr.read()
         self.assertIn("ready: 1 model", line)
         self.assertEqual(server.returncode, 0)
+        self.assertEqual((begun[0], manager.recv(999).split(b"\n")[0]), (b"READY=1", b"STOPPING=1"))
 
     def test_a_plugin_is_found_in_lib(self):
         plugin = WEFT.parent / "libweft_simt.so"
