@@ -120,9 +120,7 @@ struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, ui
                                   .max_model_len = window,
                                   .max_num_seqs = rows,
                                   .max_num_batched_tokens = tokens,
-                                  .load_dummy = true,
-                                  .yes_id = -1,
-                                  .no_id = -1};
+                                  .load_dummy = true};
 }
 
 void bench_model_open(struct bench *b, const struct step_shape *shape, const char *folder,

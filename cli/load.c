@@ -237,8 +237,12 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
         copy_fill(m, first);
         options.copy_of = m->device == first->device ? first->plan : NULL;
     }
-    options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
-    options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
+    for (enum rerank_form form = RERANK_PAIR + 1; form < RERANK_FORMS; form++) {
+        const struct rerank_form_facts *facts = rerank_form_facts(form);
+        options.answer_ids[form][0] = tokenizer_token(m->tokenizer, text_of(facts->yes));
+        options.answer_ids[form][1] =
+            facts->no ? tokenizer_token(m->tokenizer, text_of(facts->no)) : -1;
+    }
     options.tokenizer_length = tokenizer_length(m->tokenizer);
     struct device *device = options.devices ? options.devices[0] : m->device->device;
     status = model_plan_open(&m->plan, m->spec.folder, m->device->api, device, &options, err);

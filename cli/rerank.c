@@ -96,7 +96,7 @@ static enum status documents_rank(struct session *session, void *settings, struc
     const struct rerank_settings *s = settings;
     const struct model_facts *facts = engine_facts(session->model->engine);
     struct rerank_args args = {.tokenizer = session->model->tokenizer,
-                               .yes_no = facts->rerank == RERANK_YES_NO,
+                               .form = facts->rerank,
                                .query = text_of(s->query),
                                .tokens_max = facts->max_model_len,
                                .arena = session->loaded.arena};

@@ -53,8 +53,9 @@ static const struct option_row model_rows[] = {
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
      "file with the chat template"},
     {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,
-     {"auto", "pair", "yes-no"}, "auto: by the files of the model",
-     "input of a Qwen3ForSequenceClassification: a text pair, or Qwen3-Reranker's prompt"},
+     {"auto", "pair", "yes-no", "mxbai", "bge-gemma"}, "auto: by the files of the model",
+     "input of a reranker that is a decoder: a text pair, or the prompt of Qwen3-Reranker, "
+     "mxbai-rerank-v2 or bge-reranker-v2-gemma"},
     {"special-tokens-in-text", OPTION_SWITCH, AT(model_settings, special_tokens_in_text), 0, 0, {0},
      "on for prompts of completions, off for embedders and rerankers",
      "read markers such as [SEP] in inputs of embedders and prompts of completions as special "
@@ -396,7 +397,5 @@ void model_settings_to_options(const struct model_settings *s, struct model_opti
                                   .block_size = s->block_size,
                                   .load_dummy = s->load_format == 1,
                                   .penalty_rows = s->penalty_rows > 0 ? (int)s->penalty_rows : -1,
-                                  .yes_id = -1,
-                                  .no_id = -1,
                                   .rerank = s->rerank_prompt};
 }

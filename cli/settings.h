@@ -19,7 +19,7 @@ struct model_settings {           // given after a folder for one model, or with
     struct texts served_model_names; // names in place of that of the folder
     const char *chat_template;       // file, or NULL
     const char *generation_config;   // "auto", a file, "none" or NULL
-    int rerank_prompt;               // index into {auto, pair, yes-no}
+    int rerank_prompt;               // index into {auto} and enum rerank_form
     int special_tokens_in_text;      // -1: on for generators, off for the others
     bool matryoshka;
     const char *default_prompt_name; // "": none; NULL: the model's default

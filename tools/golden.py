@@ -248,6 +248,10 @@ MODELS = {
             {"idx": 1, "name": "1", "path": "1_LogitScore",
              "type": "sentence_transformers.cross_encoder.models.LogitScore"}],
         "1_LogitScore/config.json": {"true_token_id": 9, "false_token_id": 40}}),
+    "qwen2-reranker": dict(arch="Qwen2ForCausalLM", type="qwen2", answers=(16, 15),
+                           config=decoder(classifier_from_token=["0", "1"])),
+    "gemma-reranker": dict(arch="GemmaForCausalLM", type="gemma", answers=(35, -1), config=decoder(
+        head_dim=32, hidden_act="gelu", tie_word_embeddings=True, classifier_from_token=["Yes"], **PAD)),
     "qwen2-classifier": dict(arch="Qwen2ForSequenceClassification", type="qwen2",
                              config=decoder(id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0},
                                             pad_token_id=0)),
@@ -472,7 +476,7 @@ def outputs(model, spec, inputs, types, modules):
             last = out.logits[0, -1].float()
             if "answers" in spec:
                 yes, no = spec["answers"]
-                result.append([(last[yes] - last[no]).item()])
+                result.append([(last[yes] - (last[no] if no >= 0 else 0)).item()])
             else:
                 result.append(last.tolist())
         elif "Classification" in spec["arch"]:

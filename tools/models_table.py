@@ -36,6 +36,9 @@ memory it takes.
   (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound, compressed-tensors
   (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8, NVFP4, mixed) and bitsandbytes (NF4, FP4, int8).
   Other methods are refused by name.
+- **Rerankers without a score head.** `Qwen3ForCausalLM`, `Qwen2ForCausalLM` and `GemmaForCausalLM`
+  are rerankers if the folder shows that they are Qwen3-Reranker, mxbai-rerank-v2,
+  bge-reranker-v2-gemma or a fine-tune of one ([`OPERATING.md`](OPERATING.md)).
 - **Devices.** All families run on `cpu` and on `cuda`, mixtures of experts only on `cpu`.
 - **Tensor parallel.** Several GPUs, or ranks on a CPU, can share a model of the families marked
   "yes" ([`SEVERAL_GPUS.md`](SEVERAL_GPUS.md)).

@@ -153,7 +153,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
     json_t *document;
     struct rerank_args args = {
         .tokenizer = call->model->tokenizer,
-        .yes_no = facts->rerank == RERANK_YES_NO,
+        .form = facts->rerank,
         .query = query,
         .instruction = r->instruction,
         .tokens_max = r->tokens_max,
@@ -224,7 +224,7 @@ static void instruction_read(struct rerank *r)
     pooled_alias(f, "instruction", "instruct");
     r->instruction = fields_string(f, name);
     bytes_check(r, name, r->instruction);
-    if (r->instruction.at && r->pooled.call.model->facts->rerank != RERANK_YES_NO)
+    if (r->instruction.at && r->pooled.call.model->facts->rerank == RERANK_PAIR)
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, name,
                     "must be absent: this model reads only query and document");
 }

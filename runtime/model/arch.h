@@ -28,7 +28,7 @@ enum arch_flag {
     ARCH_WINDOW_BY_FLAG = 4,      // sliding_window applies only with use_sliding_window (Qwen)
     ARCH_WINDOW = 8,              // sliding_window applies if it is not null (Mistral)
     ARCH_POSITION_OFFSET = 16,    // positions start at padding id + 1 (RoBERTa)
-    ARCH_YES_NO = 32,             // may be a reranker that compares two logits (Qwen3-Reranker)
+    ARCH_YES_NO = 32,             // may be a reranker that compares logits (Qwen3-Reranker)
     ARCH_YES_NO_PROMPT = 64,      // with a score head, may use the prompt of such a reranker
     ARCH_QK_NORM_ALL = 128,       // RMS norm on all heads of q together, and on those of k (OLMo 2)
     ARCH_NORM_AFTER = 256,        // norms also on the outputs of attention and of the ffn (Gemma 3)

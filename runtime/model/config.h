@@ -108,7 +108,12 @@ struct model_config {
     // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
     double embed_factor, residual_factor, logit_factor;
     bool embed_root;
-    int32_t yes_id, no_id; // -1: not given
+    // Rerankers without a score head: the ids of LogitScore (-1: not given; lone_answer: it has
+    // only the first), or else the form whose tokens make the score (RERANK_PAIR: that of the
+    // prompt).
+    int32_t yes_id, no_id;
+    bool lone_answer;
+    enum rerank_form answers;
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
     struct model_defaults defaults;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that other files of a model folder add to config.json: modules.json and the pooling
-// of sentence-transformers, end ids and sampling defaults of generation_config.json, and the signs
-// by which a yes/no reranker is recognised. Loading thread only.
+// of sentence-transformers, end ids and sampling defaults of generation_config.json. Loading thread
+// only.
 #include "runtime/model/config.h"
 
 #include "base/json.h"
 #include "base/log.h"
+#include "runtime/model/config_rerank.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,24 +50,6 @@ static enum status pooling_read(struct model_config *config, const char *folder,
     return status;
 }
 
-// Reads the token ids of the two answers of a yes/no reranker.
-static enum status answers_read(struct model_config *config, const char *folder, struct error *err)
-{
-    json_t *json;
-    enum status status = folder_json(&json, folder, "config.json", true, err);
-    struct config_number yes = {"true_token_id", 0, 1 << 24, NAN};
-    struct config_number no = {"false_token_id", 0, 1 << 24, NAN};
-    uint32_t yes_id = 0, no_id = 0;
-    if (status == STATUS_OK)
-        status = config_count(&yes_id, json, &yes, err);
-    if (status == STATUS_OK)
-        status = config_count(&no_id, json, &no, err);
-    json_decref(json);
-    config->yes_id = (int32_t)yes_id;
-    config->no_id = (int32_t)no_id;
-    return status == STATUS_OK ? status : error_prefix(err, "%s", folder);
-}
-
 // Refuses modules that would change the vectors or scores.
 static enum status modules_check(const struct modules *modules, const char *folder,
                                  struct error *err)
@@ -85,41 +68,6 @@ static enum status modules_check(const struct modules *modules, const char *fold
                              folder, kind);
     }
     return STATUS_OK;
-}
-
-static bool name_has(const char *text, const char *part)
-{
-    return strcasestr(text, part) != NULL;
-}
-
-// Cuts the last component off a path and returns it.
-static char *path_pop(char *path)
-{
-    size_t bytes = strlen(path);
-    while (bytes > 0 && path[bytes - 1] == '/')
-        path[--bytes] = '\0';
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return path;
-    *slash = '\0';
-    return slash + 1;
-}
-
-// Returns true if the folder looks like a yes/no reranker, which is published as a plain causal
-// model. The strongest signs come first; the last is that the folder's name contains `part`: the
-// first published models have no other sign. In the hub's download cache the name is that of
-// .../models--OWNER--NAME/snapshots/COMMIT.
-static bool yes_no_marked(const json_t *json, const char *folder, const char *part)
-{
-    if (json_is_true(json_object_get(json, "is_original_qwen3_reranker")) ||
-        json_is_array(json_object_get(json, "classifier_from_token")))
-        return true;
-    char path[MODULE_FOLDER_MAX];
-    snprintf(path, sizeof path, "%s", folder);
-    const char *name = path_pop(path);
-    if (name != path && strcmp(path_pop(path), "snapshots") == 0)
-        name = path_pop(path);
-    return name_has(name, part);
 }
 
 static enum status dimension_add(struct model_config *config, const json_t *value,
@@ -162,29 +110,10 @@ static enum status kind_settle(struct model_config *config, const struct modules
                                const json_t *json, const json_t *sentence, const char *folder,
                                struct error *err)
 {
-    bool can_answer = config->arch->flags & ARCH_YES_NO;
-    const char *type = json_string_value(json_object_get(sentence, "model_type"));
-    bool cross_encoder = type && strcmp(type, "CrossEncoder") == 0;
-    const struct module *answer = modules_find(modules, "LogitScore");
     const struct module *pooling = modules_find(modules, "Pooling");
-    bool marked = answer || cross_encoder || yes_no_marked(json, folder, "reranker");
-    if (config->wrapper && (modules->listed || marked))
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: an embedder or reranker made of %s is not served: it has a prompt of "
-                         "its own",
-                         folder, config->name);
-    // Any fine-tuned model may have a score head, but only Qwen3-Reranker uses the yes/no prompt.
-    if (config->arch->flags & ARCH_YES_NO_PROMPT)
-        config->rerank =
-            yes_no_marked(json, folder, "qwen3-reranker") ? RERANK_YES_NO : RERANK_PAIR;
-    if (can_answer && marked) {
-        config->kind = MODEL_RERANKER;
-        config->rerank = RERANK_YES_NO;
-        return answer ? answers_read(config, answer->folder, err) : STATUS_OK;
-    }
-    if (answer)
-        return error_set(err, STATUS_UNSUPPORTED, "%s: LogitScore over %s is not supported", folder,
-                         config->name);
+    enum status status = rerank_config_read(config, modules, json, sentence, folder, err);
+    if (status != STATUS_OK || config->kind == MODEL_RERANKER)
+        return status;
     if (!modules->listed && config->kind == MODEL_EMBEDDER &&
         config->arch->family == ARCH_ENCODER) {
         config->pooling = POOL_MEAN; // as sentence-transformers
@@ -193,7 +122,7 @@ static enum status kind_settle(struct model_config *config, const struct modules
                  "all tokens",
                  folder);
     }
-    if (!modules->listed || config->kind == MODEL_RERANKER)
+    if (!modules->listed)
         return STATUS_OK;
     if (!pooling)
         return error_set(err, STATUS_UNSUPPORTED, "%s/modules.json has no Pooling module", folder);

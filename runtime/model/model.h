@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "runtime/model/batch.h"
 #include "runtime/model/share.h"
+#include "runtime/source/rerank_forms.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,11 +22,6 @@ static inline const char *model_kind_name(enum model_kind kind)
     static const char *const names[] = {"generator", "embedder", "reranker"};
     return names[kind];
 }
-
-enum rerank_form { // how a reranker reads a query and a document
-    RERANK_PAIR,   // as a text pair of the tokenizer
-    RERANK_YES_NO, // in one prompt (runtime/text/rerank.h); score = logit(yes) - logit(no)
-};
 
 enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32, MODEL_INT4 = DTYPE_COUNT };
 
@@ -52,9 +48,9 @@ struct model_options {
     int penalty_rows;
     enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults
     struct model_defaults defaults; // used with DEFAULTS_GIVEN
-    int32_t yes_id, no_id;          // RERANK_YES_NO: token ids of "yes" and "no"; -1: not found
-    // Rerankers of both forms: 1 + enum rerank_form; 0: the form that the folder indicates.
-    int rerank;
+    // By form: ids of the tokens whose logits make the score (struct rerank_form_facts); -1: none.
+    int32_t answer_ids[RERANK_FORMS][2];
+    int rerank; // rerankers: 1 + enum rerank_form; 0: the form that the folder indicates
     uint32_t tokenizer_length; // the tokenizer's limit, for embedders and rerankers; 0: none
     // share.tp_size: number of devices that share the model. devices: one for each rank, the first
     // is the device of the plan; NULL: the plan is only for rank share.tp_rank.

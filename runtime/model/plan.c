@@ -40,30 +40,50 @@ static enum status options_check(const struct model_options *o, struct error *er
     return STATUS_OK;
 }
 
-// Chooses the prompt form of a reranker with a score head, and logs it, because scores do not
-// reveal a wrong choice.
+// Chooses the prompt of a reranker without a score head.
+static enum status prompt_choose(struct model_config *c, int wanted, bool first, struct error *err)
+{
+    if (wanted == RERANK_PAIR)
+        return error_set(err, STATUS_INVALID,
+                         "--rerank-prompt pair: a %s without a score head reads a prompt: name one",
+                         c->name);
+    if (wanted >= 0)
+        c->rerank = (enum rerank_form)wanted;
+    if (c->rerank == RERANK_UNKNOWN)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the files do not determine which prompt this reranker reads: give "
+                         "--rerank-prompt yes-no (Qwen3-Reranker), mxbai (mxbai-rerank-v2) or "
+                         "bge-gemma (bge-reranker-v2-gemma)");
+    if (first)
+        log_line(LOG_INFO, "%s: queries and documents are read in the prompt of %s", c->name,
+                 rerank_form_facts(c->rerank)->owner);
+    return STATUS_OK;
+}
+
+// Chooses the form of a reranker that is a decoder, and logs it, because scores do not reveal a
+// wrong choice.
 static enum status form_choose(struct model_parts *parts, struct error *err)
 {
     struct model_config *c = &parts->config;
     int wanted = parts->options.rerank - 1;
-    static const char *const names[] = {"pair", "yes-no"};
+    bool prompts = c->arch->flags & ARCH_YES_NO_PROMPT, first = parts->sizes.rank == 0;
     if (c->kind != MODEL_RERANKER)
         return STATUS_OK;
-    if ((c->arch->flags & ARCH_YES_NO_PROMPT) == 0) {
-        if (wanted < 0 || wanted == (int)c->rerank)
-            return STATUS_OK;
+    if (c->arch->head == HEAD_VOCABULARY)
+        return prompt_choose(c, wanted, first, err);
+    if (wanted > (prompts ? RERANK_YES_NO : RERANK_PAIR))
         return error_set(err, STATUS_INVALID,
-                         "--rerank-prompt %s: a %s of this folder can only read %s; leave it out",
-                         names[wanted], c->name, names[c->rerank]);
-    }
+                         "--rerank-prompt %s: a %s reads a pair%s; leave it out",
+                         rerank_form_facts((enum rerank_form)wanted)->option, c->name,
+                         prompts ? " or Qwen3-Reranker's prompt" : "");
     if (wanted >= 0)
         c->rerank = (enum rerank_form)wanted;
-    if (parts->sizes.rank > 0)
-        return STATUS_OK; // rank 0 logs it
-    log_line(LOG_INFO,
-             "%s: queries and documents are read %s; --rerank-prompt %s reads them the other way",
-             c->name, c->rerank == RERANK_YES_NO ? "in Qwen3-Reranker's prompt" : "as a pair",
-             names[c->rerank == RERANK_PAIR]);
+    bool pair = c->rerank == RERANK_PAIR;
+    if (prompts && first)
+        log_line(
+            LOG_INFO,
+            "%s: queries and documents are read %s; --rerank-prompt %s reads them the other way",
+            c->name, pair ? "as a pair" : "in Qwen3-Reranker's prompt", pair ? "yes-no" : "pair");
     return STATUS_OK;
 }
 
@@ -363,6 +383,10 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     enum status status = o->load_dummy ? STATUS_OK : files_open(parts, err);
     if (status != STATUS_OK)
         return status;
+    const struct model_config *c = &parts->config;
+    bool given = c->yes_id >= 0;
+    // The folder's ids take precedence, then its tokens, then those of its prompt.
+    enum rerank_form form = c->answers == RERANK_PAIR ? c->rerank : c->answers;
     struct weight_list_args args = {
         .config = &parts->config,
         .sizes = &parts->sizes,
@@ -371,9 +395,9 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .api = parts->api,
         .device = parts->device,
         .dtype = o->dtype,
-        // Ids given by the folder take precedence over those found in the tokenizer.
-        .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
-        .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
+        .yes_id = given ? c->yes_id : o->answer_ids[form][0],
+        .no_id = given ? c->no_id : o->answer_ids[form][1],
+        .lone_answer = given ? c->lone_answer : !rerank_form_facts(form)->no,
     };
     uint32_t unit = weight_list_unit(&args);
     sizes->intermediate = span_cut(sizes->intermediate.whole, sizes->rank, sizes->ranks, unit);

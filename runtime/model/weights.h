@@ -128,8 +128,9 @@ struct weight_list_args {
     struct tensors *const *module_tensors; // [config->module_count]; read if `tensors` is set
     const struct device_api *api;
     struct device *device;
-    int dtype; // enum dtype, MODEL_INT4, or -1: the checkpoint's
-    int32_t yes_id, no_id;
+    int dtype;             // enum dtype, MODEL_INT4, or -1: the checkpoint's
+    int32_t yes_id, no_id; // tokens whose logits make the score of a reranker without a head
+    bool lone_answer;      // true: the score is the logit of yes_id alone
 };
 
 // Returns the number of columns of which each rank's part of a feed-forward layer must be a

@@ -69,22 +69,28 @@ void weight_add_embedding(struct lister *p)
     weight_add(p, &product);
 }
 
-// Adds the entire head of Qwen3-Reranker: one row, W[yes] - W[no].
+// Adds the entire head of a reranker that compares logits: one row, W[yes] - W[no] or W[yes].
 static void weight_add_answer(struct lister *p)
 {
     const struct model_config *c = p->config;
     const struct weight_list_args *args = p->args;
     if (p->status != STATUS_OK)
         return;
-    bool valid = args->yes_id >= 0 && args->no_id >= 0 && (uint32_t)args->yes_id < c->vocab &&
-                 (uint32_t)args->no_id < c->vocab && args->yes_id != args->no_id;
-    if (!valid) {
+    bool lone = args->lone_answer;
+    bool yes = args->yes_id >= 0 && (uint32_t)args->yes_id < c->vocab;
+    bool no = args->no_id >= 0 && (uint32_t)args->no_id < c->vocab && args->yes_id != args->no_id;
+    if (!yes && lone)
         p->status = error_set(p->err, STATUS_INVALID,
-                              "this reranker answers yes or no, and its tokenizer has no two such "
-                              "tokens (found ids %d and %d)",
+                              "the score of this reranker is the logit of a token that its "
+                              "tokenizer does not have (found id %d)",
+                              args->yes_id);
+    else if (!lone && !(yes && no))
+        p->status = error_set(p->err, STATUS_INVALID,
+                              "this reranker compares the logits of two tokens, and its tokenizer "
+                              "has no two such tokens (found ids %d and %d)",
                               args->yes_id, args->no_id);
+    if (p->status != STATUS_OK)
         return;
-    }
     char embed[NAME_MAX_BYTES];
     weight_name(embed, p, c->arch->names->embed.name, 0, "");
     const char *head = p->head;
@@ -94,8 +100,8 @@ static void weight_add_answer(struct lister *p)
         weight_entry_add(p, MODEL_SCORE,
                          &(struct weight_shape){
                              .use = WEIGHT_PRODUCT, .dtype = p->list->side, .n = 1, .k = c->hidden},
-                         FILL_RANDOM, args->tensors ? 2 : 1);
-    entry->difference = args->tensors != NULL;
+                         FILL_RANDOM, args->tensors && !lone ? 2 : 1);
+    entry->difference = args->tensors && !lone;
     entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
     // Converters to GGUF keep only the two rows of an untied head, "yes" first.
     const char *pair = "cls.output.weight";
@@ -104,8 +110,10 @@ static void weight_add_answer(struct lister *p)
     if (args->tensors) {
         const char *from = paired ? pair : from_head ? head : embed;
         weight_part_find(p, &entry->parts[0], from, 0, paired ? 2 : c->vocab, c->hidden);
-        entry->parts[1] = entry->parts[0];
         entry->parts[0].from_row = paired ? 0 : (uint32_t)args->yes_id;
+    }
+    if (entry->difference) {
+        entry->parts[1] = entry->parts[0];
         entry->parts[1].from_row = paired ? 1 : (uint32_t)args->no_id;
     }
     p->list->parameter_count += c->hidden;

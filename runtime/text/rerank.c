@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of rerankers; see rerank.h. Both forms are [head][document][tail], and only the document
-// is truncated.
+// Inputs of rerankers; see rerank.h. All forms are [head][document][tail], and only the document is
+// truncated.
 #include "runtime/text/rerank.h"
 
 #include "base/number.h"
@@ -9,19 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char published_before[] =
-    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
-    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
-    "<|im_start|>user\n";
-static const char published_after[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
-static const char published_instruction[] =
-    "Given a web search query, retrieve relevant passages that answer the query";
-
 struct rerank_prompt {
     struct rerank_args args;
-    struct text head; // yes_no: text before the document
-    int32_t *before;  // [before_count] i32, yes_no: tokens before `head`
-    int32_t *after;   // [tail_count] i32, yes_no: tokens after the document
+    const struct rerank_form_facts *form;
+    struct text head; // prompts: text before the document, encoded together with it
+    int32_t *before;  // [before_count] i32, prompts: tokens before `head`
+    int32_t *after;   // [tail_count] i32, prompts: tokens after the document
     uint32_t before_count;
     uint32_t tail_count; // number of tokens after the document
     uint32_t head_count; // number of tokens of `head`, or of a pair before the document
@@ -82,7 +75,7 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     enum status status = encode_alloc_all(args->tokenizer, &in, &tokens, &count, err);
     if (status == STATUS_OK)
         status = query_check(args, count, err);
-    if (status != STATUS_OK || args->yes_no)
+    if (status != STATUS_OK || args->form != RERANK_PAIR)
         return status;
     in.pair = &nothing;
     in.flags = ENCODE_SPECIAL;
@@ -95,33 +88,86 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     return STATUS_OK;
 }
 
-static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
+// Appends a piece of the form's prompt to `out`, up to its end or to RERANK_PIECE, with query and
+// instruction inserted. Returns the rest of the prompt, or NULL if there is no memory. Text of a
+// request may contain NUL bytes, so it is not formatted with printf.
+static const char *piece_expand(const struct rerank_prompt *p, struct arena_text *out,
+                                const char *at)
+{
+    struct arena *arena = p->args.arena;
+    struct text instruction = p->args.instruction;
+    if (instruction.bytes == 0 && p->form->instruction)
+        instruction = text_of(p->form->instruction);
+    bool fits = true;
+    while (fits && *at != '\0' && *at != RERANK_PIECE[0]) {
+        size_t bytes = strcspn(at, "{" RERANK_PIECE);
+        fits = arena_text_add(arena, out, text_span(at, bytes));
+        at += bytes;
+        if (*at != '{')
+            continue;
+        bool line = at[1] == 'l' && instruction.bytes > 0;
+        if (line)
+            fits = fits && arena_text_add(arena, out, text_of("instruction: "));
+        if (line || at[1] == 'i')
+            fits = fits && arena_text_add(arena, out, instruction);
+        if (line)
+            fits = fits && arena_text_add(arena, out, text_of("\n"));
+        if (at[1] == 'q')
+            fits = fits && arena_text_add(arena, out, p->args.query);
+        at += 3;
+    }
+    return !fits ? NULL : *at == '\0' ? at : at + 1;
+}
+
+// Encodes the pieces of a part of the prompt one by one. Only fixed pieces have special tokens.
+static enum status pieces_encode(const struct rerank_prompt *p, const char *part, int32_t **tokens,
+                                 uint32_t *count, struct error *err)
 {
     const struct rerank_args *args = &p->args;
-    struct text instruction =
-        args->instruction.bytes > 0 ? args->instruction : text_of(published_instruction);
-    struct encode_args in = {
-        .arena = args->arena, .slice = args->slice, .flags = ENCODE_ADDED_TOKENS};
-    int32_t *tokens;
-    // Text of a request may contain NUL bytes, so it is not formatted with printf.
-    struct arena_text head = {0};
-    const struct text parts[] = {text_of("<Instruct>: "), instruction, text_of("\n<Query>: "),
-                                 args->query, text_of("\n<Document>: ")};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!arena_text_add(args->arena, &head, parts[i]))
+    enum status status = STATUS_OK;
+    *count = 0;
+    while (status == STATUS_OK && *part != '\0') {
+        struct arena_text text = {0};
+        int32_t *more, *all;
+        uint32_t added;
+        bool fixed = !memchr(part, '{', strcspn(part, RERANK_PIECE));
+        part = piece_expand(p, &text, part);
+        struct encode_args in = {.text = text_span(text.at, text.bytes),
+                                 .arena = args->arena,
+                                 .slice = args->slice,
+                                 .flags = fixed ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN};
+        if (part)
+            status = encode_alloc_all(args->tokenizer, &in, &more, &added, err);
+        if (status != STATUS_OK)
+            return status;
+        all = part ? arena_alloc(args->arena, ((size_t)*count + added) * sizeof *all) : NULL;
+        if (!all)
             return error_set(err, STATUS_NO_SPACE, "not enough memory for the prompt");
+        if (*count > 0)
+            memcpy(all, *tokens, *count * sizeof *all);
+        memcpy(all + *count, more, added * sizeof *all);
+        *tokens = all;
+        *count += added;
+    }
+    return status;
+}
+
+// Encodes the parts of a prompt that do not depend on the document.
+static enum status form_make(struct rerank_prompt *p, struct error *err)
+{
+    const struct rerank_args *args = &p->args;
+    int32_t *tokens;
+    struct arena_text head = {0};
+    if (!piece_expand(p, &head, p->form->head))
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for the prompt");
     p->head = text_span(head.at, head.bytes);
-    in.text = text_of(published_before);
-    enum status status = encode_alloc_all(args->tokenizer, &in, &p->before, &p->before_count, err);
-    if (status == STATUS_OK) {
-        in.text = text_of(published_after);
-        status = encode_alloc_all(args->tokenizer, &in, &p->after, &p->tail_count, err);
-    }
-    if (status == STATUS_OK) {
-        in.text = p->head;
-        in.flags = ENCODE_PLAIN;
+    enum status status = pieces_encode(p, p->form->before, &p->before, &p->before_count, err);
+    if (status == STATUS_OK)
+        status = pieces_encode(p, p->form->after, &p->after, &p->tail_count, err);
+    struct encode_args in = {
+        .text = p->head, .arena = args->arena, .slice = args->slice, .flags = ENCODE_PLAIN};
+    if (status == STATUS_OK)
         status = encode_alloc_all(args->tokenizer, &in, &tokens, &p->head_count, err);
-    }
     return status;
 }
 
@@ -132,9 +178,10 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
     if (!p)
         return error_set(err, STATUS_NO_SPACE, "not enough memory for the prompt");
     p->args = *args;
+    p->form = rerank_form_facts(args->form);
     enum status status = query_measure(p, err);
-    if (status == STATUS_OK && args->yes_no)
-        status = yes_no_make(p, err);
+    if (status == STATUS_OK && args->form != RERANK_PAIR)
+        status = form_make(p, err);
     if (status == STATUS_OK &&
         p->before_count + p->head_count + p->tail_count >= args->tokens_max) {
         return error_set(err, STATUS_TOO_LARGE,
@@ -203,7 +250,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
     return STATUS_OK;
 }
 
-static enum status encode_yes_no(const struct rerank_prompt *p, struct text document,
+static enum status encode_prompt(const struct rerank_prompt *p, struct text document,
                                  struct arena *arena, struct rerank_input *out, struct error *err)
 {
     char *joined = arena_alloc(arena, p->head.bytes + document.bytes + 1);
@@ -246,8 +293,8 @@ enum status rerank_prompt_encode(const struct rerank_prompt *prompt, struct text
                                  struct arena *arena, struct rerank_input *out, struct error *err)
 {
     *out = (struct rerank_input){0};
-    return prompt->args.yes_no ? encode_yes_no(prompt, document, arena, out, err)
-                               : encode_pair(prompt, document, arena, out, err);
+    return prompt->args.form == RERANK_PAIR ? encode_pair(prompt, document, arena, out, err)
+                                            : encode_prompt(prompt, document, arena, out, err);
 }
 
 struct rerank_score rerank_score_of(uint32_t index, float logit, bool raw)

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of a reranker for one (query, document): a text pair of the tokenizer for encoders, or
-// the published yes/no prompt of Qwen3-Reranker. Used by the server and the command line; a prompt
-// is immutable once created, any thread. Special tokens are not recognized in query and document.
-// If the input is too long, the document is truncated at its end or at its beginning.
+// The input of a reranker for one (query, document): a text pair of the tokenizer, or the prompt of
+// a published model (runtime/source/rerank_forms.h). Used by the server and the command line; a
+// prompt is immutable once created, any thread. Special tokens are not recognized in query and
+// document. If the input is too long, the document is truncated at its end or at its beginning.
 #pragma once
 
+#include "runtime/source/rerank_forms.h"
 #include "runtime/text/tokenizer.h"
 
 struct rerank_args {
     const struct tokenizer *tokenizer;
-    bool yes_no; // true: the prompt of Qwen3-Reranker; false: a text pair
+    enum rerank_form form;
     struct text query;
-    struct text instruction; // for yes_no; empty: the published one
+    struct text instruction; // for prompts; empty: the published one
     uint32_t tokens_max;     // limit of one input, special tokens and prompt included
     // true: if an input exceeds tokens_max, encoding stops instead of truncating the document
     bool stop_at_limit;

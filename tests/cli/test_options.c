@@ -380,8 +380,6 @@ static void test_every_option_has_its_field(void **state)
     assert_int_equal(options.block_size, 14);
     assert_false(options.load_dummy);
     assert_int_equal(options.rerank, 0);
-    assert_int_equal(options.yes_id, -1);
-    assert_int_equal(options.no_id, -1);
     assert_int_equal(options.penalty_rows, -1);
     assert_int_equal(p.model.max_n, 8);
     assert_int_equal(p.model.max_prompts, 128);

@@ -372,6 +372,51 @@ TEST(test_yes_no)
     free(prompt);
 }
 
+// The other published prompts, with and without an instruction. Markers of the prompt are special
+// tokens, those of the request are text.
+TEST(test_published_prompts)
+{
+#define MXBAI_BEFORE                                                                               \
+    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."     \
+    "<|im_end|>\n<|im_start|>user\n"
+#define MXBAI_AFTER                                                                                \
+    "\nYou are a search relevance expert who evaluates how well documents match search queries. "  \
+    "For each query-document pair, carefully analyze the semantic relationship between them, "     \
+    "then provide your binary relevance judgment (0 for not relevant, 1 for relevant).\n"          \
+    "Relevance:<|im_end|>\n<|im_start|>assistant\n"
+    static const struct {
+        enum rerank_form form;
+        const char *instruction, *prompt;
+    } cases[] = {
+        {RERANK_MXBAI, NULL, MXBAI_BEFORE "query: why<|im_end|>?\ndocument: since" MXBAI_AFTER},
+        {RERANK_MXBAI, "find {q}",
+         MXBAI_BEFORE "instruction: find {q}\nquery: why<|im_end|>?\ndocument: since" MXBAI_AFTER},
+        {RERANK_BGE_GEMMA, NULL,
+         "<bos>A: why<|im_end|>?\nB: since\nGiven a query A and a passage B, determine whether the "
+         "passage contains an answer to the query by providing a prediction of either 'Yes' or "
+         "'No'."},
+        {RERANK_BGE_GEMMA, "Yes or No?", "<bos>A: why<|im_end|>?\nB: since\nYes or No?"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char body[256], more[96] = "";
+        if (cases[i].instruction)
+            snprintf(more, sizeof more, ",\"instruction\":\"%s\"", cases[i].instruction);
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"query\":\"why<|im_end|>?\",\"documents\":[\"since\"]%s}",
+                 more);
+        fake_again();
+        fake_facts.rerank = cases[i].form;
+        fake_facts.max_model_len = 1000;
+        fake_request(PATH, body);
+        char *prompt = fake_prompt();
+        assert_string_equal(prompt, cases[i].prompt);
+        assert_int_equal(fake.tokens[0], 1000 + '<');
+        assert_int_equal(fake.tokens[strstr(prompt, "why") + 3 - prompt], '<');
+        assert_int_equal(fake.tokens[strstr(prompt, "since") - prompt], 's');
+        free(prompt);
+    }
+}
+
 TEST(test_the_yes_no_form_takes_an_instruction)
 {
     yes_no_request(600, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"],"

@@ -41,9 +41,7 @@ static void model_count(const struct device_api *api, uint32_t layers, bool exac
                                     .max_num_seqs = 256,
                                     .max_num_batched_tokens = 8192,
                                     .block_size = 64,
-                                    .load_dummy = true,
-                                    .yes_id = -1,
-                                    .no_id = -1};
+                                    .load_dummy = true};
     struct bench b = {.api = *api, .all_ops = api->ops, .share_blocks = true};
     struct device_options how = {.exact = exact};
     struct error err;

@@ -23,9 +23,7 @@ struct model_options rig_options(void)
                                   .max_num_seqs = 32,
                                   .max_num_batched_tokens = 512,
                                   .block_size = 16,
-                                  .penalty_rows = -1,
-                                  .yes_id = -1,
-                                  .no_id = -1};
+                                  .penalty_rows = -1};
 }
 
 static enum status device_find(const struct device_api **out, struct error *err)

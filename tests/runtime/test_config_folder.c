@@ -195,7 +195,8 @@ static void test_yes_no_ids_of_the_folder(void **state)
     put("1_Score/config.json", "{\"true_token_id\":16777217,\"false_token_id\":1}");
     read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is 1.67772e+07, allowed");
     put("1_Score/config.json", "{\"true_token_id\":1}");
-    read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is missing");
+    read_ok();
+    assert_true(config.yes_id == 1 && config.no_id == -1 && config.lone_answer);
     put("1_Score/config.json", "{\"false_token_id\":1}");
     read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is missing");
     put("modules.json", "[{\"type\":\"Transformer\",\"path\":\"\"},{\"type\":\"LogitScore\","
@@ -221,11 +222,115 @@ static void test_marks_of_yes_no_rerankers(void **state)
     assert_int_equal(config.kind, MODEL_GENERATOR);
     put("config_sentence_transformers.json", "{\"model_type\":");
     read_refused(STATUS_INVALID, "config_sentence_transformers.json");
-    put("config_sentence_transformers.json", "{\"model_type\":\"CrossEncoder\"}");
+    put("config_sentence_transformers.json", "{}");
     put_config("config.json", "Qwen2ForCausalLM", "{\"is_original_qwen3_reranker\":true}");
     read_ok();
     // only Qwen3's rerankers are published in this form
     assert_int_equal(config.kind, MODEL_GENERATOR);
+}
+
+// Published folders whose names are the only sign, and names that are none.
+static void test_names_of_rerankers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder, *architecture;
+        enum rerank_form form; // RERANK_PAIR: a generator
+    } named[] = {
+        {"mxbai-rerank-base-v2", "Qwen2ForCausalLM", RERANK_MXBAI},
+        {"bge-reranker-v2-gemma", "GemmaForCausalLM", RERANK_BGE_GEMMA},
+        {"my-reranker", "Qwen2ForCausalLM", RERANK_PAIR},
+        {"mxbai-rerank", "LlamaForCausalLM", RERANK_PAIR},
+    };
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        char path[160], name[96];
+        snprintf(name, sizeof name, "%s/config.json", named[i].folder);
+        put_config(name, named[i].architecture, "{\"num_key_value_heads\":2}");
+        snprintf(path, sizeof path, "%s/%s", folder, named[i].folder);
+        assert_int_equal(model_config_read(&config, path, &err), STATUS_OK);
+        assert_int_equal(config.kind,
+                         named[i].form == RERANK_PAIR ? MODEL_GENERATOR : MODEL_RERANKER);
+        assert_int_equal(config.rerank, named[i].form);
+    }
+}
+
+// The tokens that config.json names, and the prompt that goes with them.
+static void test_tokens_of_rerankers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *architecture, *tokens;
+        enum rerank_form prompt, answers;
+    } cases[] = {
+        {"Qwen3ForCausalLM", "[\"no\",\"yes\"]", RERANK_YES_NO, RERANK_YES_NO},
+        {"Qwen2ForCausalLM", "[\"0\",\"1\"]", RERANK_MXBAI, RERANK_MXBAI},
+        {"GemmaForCausalLM", "[\"Yes\"]", RERANK_BGE_GEMMA, RERANK_BGE_GEMMA},
+        {"Qwen3ForCausalLM", "[\"0\",\"1\"]", RERANK_UNKNOWN, RERANK_MXBAI},
+        {"Qwen2ForCausalLM", "[\"no\",\"yes\"]", RERANK_UNKNOWN, RERANK_YES_NO},
+        {"LlamaForCausalLM", "[\"0\",\"1\"]", RERANK_PAIR, RERANK_PAIR}, // a generator
+    };
+    char text[96];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text, "{\"num_key_value_heads\":2,\"classifier_from_token\":%s}",
+                 cases[i].tokens);
+        put_config("config.json", cases[i].architecture, text);
+        read_ok();
+        assert_int_equal(config.kind,
+                         cases[i].answers == RERANK_PAIR ? MODEL_GENERATOR : MODEL_RERANKER);
+        assert_int_equal(config.rerank, cases[i].prompt);
+        assert_int_equal(config.answers, cases[i].answers);
+    }
+    static const char *const wrong[] = {"[]",      "[\"yes\",\"no\"]", "[\"yes\"]",
+                                        "[\"1\"]", "[\"0\",1]",        "[\"0\",\"1\",\"1\"]"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, "{\"classifier_from_token\":%s}", wrong[i]);
+        put_config("config.json", "Qwen2ForCausalLM", text);
+        read_refused(STATUS_UNSUPPORTED, "classifier_from_token is neither [\"no\", \"yes\"] nor");
+    }
+}
+
+// A chat template that renders a known prompt shows which one; an unknown one of a query and a
+// document makes the prompt unknown, also for Qwen3.
+static void test_templates_of_rerankers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *architecture, *text;
+        enum rerank_form prompt;
+    } cases[] = {
+        {"Qwen2ForCausalLM", "{{ messages }}", RERANK_UNKNOWN},
+        {"Qwen2ForCausalLM",
+         "query: {{ q }} You are a search relevance expert who evaluates how well documents match "
+         "search queries. For",
+         RERANK_MXBAI},
+        {"Qwen2ForCausalLM",
+         "Judge whether the Document meets the requirements based on the Query and the Instruct "
+         "provided. Note 'query'",
+         RERANK_YES_NO},
+        {"GemmaForCausalLM",
+         "Given a query A and a passage B, determine whether the passage contains an answer to the "
+         "query by",
+         RERANK_BGE_GEMMA},
+        {"Qwen3ForCausalLM", "{{ messages }}", RERANK_YES_NO},
+        {"Qwen3ForCausalLM", "{{ messages | selectattr('role', 'eq', 'query') }}", RERANK_UNKNOWN},
+    };
+    put("modules.json", yes_no);
+    put("1_Score/config.json", "{\"true_token_id\":16,\"false_token_id\":15}");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int form = 0; form < 3; form++) {
+            char text[512];
+            snprintf(text, sizeof text,
+                     form == 1 ? "{\"chat_template\":\"%s\"}"
+                               : "{\"chat_template\":[{\"name\":\"default\",\"template\":\"%s\"}]}",
+                     cases[i].text);
+            put("chat_template.jinja", form == 0 ? cases[i].text : "");
+            put("tokenizer_config.json", form == 0 ? "{}" : text);
+            put_config("config.json", cases[i].architecture, "{\"num_key_value_heads\":2}");
+            read_ok();
+            assert_int_equal(config.kind, MODEL_RERANKER);
+            assert_int_equal(config.rerank, cases[i].prompt);
+            assert_true(config.yes_id == 16 && config.no_id == 15 && !config.lone_answer);
+        }
 }
 
 static void remove_file(const char *name)
@@ -356,6 +461,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lengths_of_sentence_files, folder_begin, folder_end),
         cmocka_unit_test_setup_teardown(test_yes_no_ids_of_the_folder, folder_begin, folder_end),
         cmocka_unit_test_setup_teardown(test_marks_of_yes_no_rerankers, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_names_of_rerankers, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_tokens_of_rerankers, folder_begin, folder_end),
+        cmocka_unit_test_setup_teardown(test_templates_of_rerankers, folder_begin, folder_end),
         cmocka_unit_test_setup_teardown(test_modules_are_read, folder_begin, folder_end),
         cmocka_unit_test_setup_teardown(test_long_paths_are_refused, folder_begin, folder_end),
     };

@@ -167,8 +167,8 @@ static void outcome_of(struct outcome *out, const char *path, int dtype, uint32_
     struct rig rig;
     struct model_options options = rig_options();
     options.dtype = dtype;
-    options.yes_id = 17;
-    options.no_id = 5;
+    options.answer_ids[RERANK_YES_NO][0] = 17;
+    options.answer_ids[RERANK_YES_NO][1] = 5;
     options.max_num_seqs = 2;
     options.max_num_batched_tokens = 64;
     rig_open_ranks(&rig, device_cpu(), path, &options, ranks);

@@ -66,8 +66,9 @@ static struct run *run_open(const char *name, enum dtype stored, int dtype, uint
     options.max_model_len =
         (uint32_t)json_integer_value(json_object_get(run->golden, "max_model_len"));
     const json_t *answers = json_object_get(run->golden, "answers");
-    options.yes_id = (int32_t)json_integer_value(json_array_get(answers, 0));
-    options.no_id = (int32_t)json_integer_value(json_array_get(answers, 1));
+    for (int form = 0; form < RERANK_FORMS; form++)
+        for (size_t i = 0; i < 2; i++)
+            options.answer_ids[form][i] = (int32_t)json_integer_value(json_array_get(answers, i));
     rig_open(&run->rig, run->folder, &options);
     inputs_read(run);
     return run;

@@ -36,8 +36,8 @@ static void test_plan_equals_allocations(void **state)
         golden_folder(folder, names[i], DTYPE_F32);
         const struct device_api *api = device_wrap(0, false);
         struct model_options options = rig_options();
-        options.yes_id = 4;
-        options.no_id = 5;
+        options.answer_ids[RERANK_YES_NO][0] = 4;
+        options.answer_ids[RERANK_YES_NO][1] = 5;
         struct rig rig;
         rig_open_on(&rig, api, folder, &options);
         uint64_t own = 0; // memory that the device allocates for itself
@@ -114,23 +114,41 @@ static void test_missing_head_is_tied(void **state)
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
 }
 
-// --rerank-prompt changes the input of a reranker with Qwen3's score head, and of no other model.
+// --rerank-prompt changes the input of a reranker with Qwen3's score head, and of one without a
+// head, and of no other model.
 static void test_reranker_forms_are_chosen(void **state)
 {
     (void)state;
     static const char score[] = "Qwen3ForSequenceClassification";
     static const struct {
         const char *architecture;
+        const char *tokens; // classifier_from_token; NULL: none
         int wanted;
-        bool opens;
+        const char *refused; // NULL: the model opens
         enum rerank_form form;
     } cases[] = {
-        {score, 0, true, RERANK_PAIR},
-        {score, 1 + RERANK_PAIR, true, RERANK_PAIR},
-        {score, 1 + RERANK_YES_NO, true, RERANK_YES_NO},
-        {"Qwen2ForSequenceClassification", 1 + RERANK_PAIR, true, RERANK_PAIR},
-        {"Qwen2ForSequenceClassification", 1 + RERANK_YES_NO, false, RERANK_PAIR},
-        {"Qwen3ForCausalLM", 1 + RERANK_YES_NO, true, RERANK_PAIR}, // not a reranker: ignored
+        {score, NULL, 0, NULL, RERANK_PAIR},
+        {score, NULL, 1 + RERANK_PAIR, NULL, RERANK_PAIR},
+        {score, NULL, 1 + RERANK_YES_NO, NULL, RERANK_YES_NO},
+        {score, NULL, 1 + RERANK_MXBAI,
+         "--rerank-prompt mxbai: a Qwen3ForSequenceClassification reads a pair or Qwen3-Reranker's "
+         "prompt; leave it out",
+         0},
+        {"Qwen2ForSequenceClassification", NULL, 1 + RERANK_PAIR, NULL, RERANK_PAIR},
+        {"Qwen2ForSequenceClassification", NULL, 1 + RERANK_YES_NO,
+         "--rerank-prompt yes-no: a Qwen2ForSequenceClassification reads a pair; leave it out", 0},
+        // not a reranker: ignored
+        {"Qwen3ForCausalLM", NULL, 1 + RERANK_YES_NO, NULL, RERANK_PAIR},
+        {"Qwen3ForCausalLM", "yes", 0, NULL, RERANK_YES_NO},
+        {"Qwen3ForCausalLM", "yes", 1 + RERANK_MXBAI, NULL, RERANK_MXBAI},
+        {"Qwen3ForCausalLM", "yes", 1 + RERANK_PAIR,
+         "--rerank-prompt pair: a Qwen3ForCausalLM without a score head reads a prompt: name one",
+         0},
+        {"Qwen2ForCausalLM", "yes", 0,
+         "the files do not determine which prompt this reranker reads: give --rerank-prompt yes-no "
+         "(Qwen3-Reranker), mxbai (mxbai-rerank-v2) or bge-gemma (bge-reranker-v2-gemma)",
+         0},
+        {"Qwen2ForCausalLM", "yes", 1 + RERANK_MXBAI, NULL, RERANK_MXBAI},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char folder[64];
@@ -143,19 +161,23 @@ static void test_reranker_forms_are_chosen(void **state)
         json_t *config = json_object_get(golden, "config");
         json_object_set_new(config, "architectures", json_pack("[s]", cases[i].architecture));
         json_object_set_new(config, "num_labels", json_integer(1));
+        if (cases[i].tokens)
+            json_object_set_new(config, "classifier_from_token",
+                                json_pack("[ss]", "no", cases[i].tokens));
         folder_make(folder);
         file_write_json(folder, "config.json", config);
         json_decref(golden);
         options.load_dummy = true;
         options.rerank = cases[i].wanted;
+        options.answer_ids[RERANK_YES_NO][0] = 7; // the tokens are those of the folder
         assert_int_equal(device_cpu()->open(&device, &device_options, &err), STATUS_OK);
         enum status status = model_plan_open(&plan, folder, device_cpu(), device, &options, &err);
-        assert_int_equal(status == STATUS_OK, cases[i].opens);
-        if (status == STATUS_OK) {
+        if (status != STATUS_OK) {
+            assert_true(cases[i].refused && strstr(err.text, cases[i].refused));
+        } else {
+            assert_null(cases[i].refused);
             assert_int_equal(plan->facts.rerank, cases[i].form);
             model_plan_close(plan);
-        } else {
-            assert_non_null(strstr(err.text, "--rerank-prompt yes-no"));
         }
         device_cpu()->close(device);
         folder_remove(folder);
@@ -426,8 +448,8 @@ static void test_an_open_that_fails_leaves_nothing(void **state)
         struct device_options device_options = {.threads = 1};
         struct device *device;
         struct error err;
-        options.yes_id = 4;
-        options.no_id = 5;
+        options.answer_ids[RERANK_YES_NO][0] = 4;
+        options.answer_ids[RERANK_YES_NO][1] = 5;
         assert_int_equal(api->open(&device, &device_options, &err), STATUS_OK);
         enum status status = STATUS_NO_MEMORY;
         for (uint32_t n = 1; status != STATUS_OK; n++) {

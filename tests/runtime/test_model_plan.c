@@ -457,8 +457,8 @@ static void test_nothing_of_a_model_overlaps(void **state)
         put(families[i], "{}");
         for (size_t k = 0; k < COUNT_OF(sizes); k++) {
             struct model_options options = dummy(sizes[k][0], sizes[k][1]);
-            options.yes_id = 4;
-            options.no_id = 5;
+            options.answer_ids[RERANK_YES_NO][0] = 4;
+            options.answer_ids[RERANK_YES_NO][1] = 5;
             options.dtype = k % 2 ? DTYPE_BF16 : DTYPE_F32;
             struct model_plan *plan = plan_of(&options);
             activations_apart(plan);
@@ -588,8 +588,8 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
     put("qwen3-reranker", "{}");
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct model_options options = rig_options();
-        options.yes_id = wrong[i][0];
-        options.no_id = wrong[i][1];
+        options.answer_ids[RERANK_YES_NO][0] = wrong[i][0];
+        options.answer_ids[RERANK_YES_NO][1] = wrong[i][1];
         char words[128];
         snprintf(words, sizeof words, "has no two such tokens (found ids %d and %d)", wrong[i][0],
                  wrong[i][1]);
@@ -598,8 +598,8 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
     static const int32_t right[][2] = {{0, 95}, {95, 0}};
     for (size_t i = 0; i < COUNT_OF(right); i++) {
         struct model_options options = rig_options();
-        options.yes_id = right[i][0];
-        options.no_id = right[i][1];
+        options.answer_ids[RERANK_YES_NO][0] = right[i][0];
+        options.answer_ids[RERANK_YES_NO][1] = right[i][1];
         model_plan_close(plan_of(&options));
     }
     // Ids that the folder names have precedence over those of the tokenizer.
@@ -611,7 +611,7 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
         snprintf(ids, sizeof ids, "{\"true_token_id\":%u,\"false_token_id\":%u}", yes, 7 - yes);
         file_write(folder, "s/config.json", ids, strlen(ids));
         struct model_options options = rig_options();
-        options.yes_id = options.no_id = 5;
+        options.answer_ids[RERANK_YES_NO][0] = options.answer_ids[RERANK_YES_NO][1] = 5;
         struct model_plan *plan = plan_of(&options);
         const struct weight_list *weights = &plan->parts->weights;
         const struct weight_entry *entry = &weights->entries[weights->count - 1];

@@ -49,8 +49,8 @@ static struct model_options options_of(uint32_t rank, uint32_t ranks)
     options.max_num_seqs = 2;
     options.max_num_batched_tokens = 64;
     options.max_model_len = 64;
-    options.yes_id = 4;
-    options.no_id = 5;
+    options.answer_ids[RERANK_YES_NO][0] = 4;
+    options.answer_ids[RERANK_YES_NO][1] = 5;
     options.share.tp_rank = rank;
     options.share.tp_size = ranks;
     return options;

@@ -119,13 +119,13 @@ static void test_rerank(void **state)
     texts_fill();
     assert_int_equal(tokenizer_open_memory(&t, text_of(ways[2].json), text_span(NULL, 0), &err),
                      STATUS_OK);
-    for (int yes_no = 0; yes_no < 2; yes_no++) {
+    for (enum rerank_form form = RERANK_PAIR; form < RERANK_FORMS; form++) {
         struct slice slice = counted_begin(EACH, 0);
         struct arena *arena = arena_create(0, 0);
         struct rerank_prompt *prompt;
         struct rerank_input input;
         struct rerank_args args = {.tokenizer = t,
-                                   .yes_no = yes_no,
+                                   .form = form,
                                    .query = text_of("a"),
                                    .tokens_max = 5000,
                                    .arena = arena,
