@@ -4,8 +4,10 @@
     python3 tests/cli/test_install.py build/release/bin/weft
 """
 
+import gzip
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -36,6 +38,8 @@ class Install(unittest.TestCase):
             for name in names:
                 self.assertTrue((self.prefix / "share/weft" / folder / name).is_file(), name)
         self.assertFalse((self.prefix / "share/weft/models/fetched").exists())
+        page = gzip.decompress((self.prefix / "share/man/man1/weft-generate.1.gz").read_bytes()).decode()
+        self.assertIn("\n.TP\n\\fB\\-\\-prompt\\fR \\fITEXT\\fR\n", page)
         self.assertEqual(sorted(os.listdir(self.prefix / "bin")), ["weft"])
 
     def test_built_in_models_have_names(self):
@@ -53,6 +57,25 @@ class Install(unittest.TestCase):
         (self.folder / "weft-demo-embed").rmdir()
         self.assertEqual(done.returncode, 1)
         self.assertIn("config.json", done.stderr)
+
+    def completed(self, *words):
+        """Returns what bash offers for the last of the words."""
+        script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weft; printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "-", self.prefix / "share/bash-completion/completions/weft", *words],
+                              capture_output=True, text=True, check=True, cwd=WEFT.parents[3] / "models")
+        return done.stdout.split("\n")[:-1]
+
+    def test_bash_completes_commands_options_and_values(self):
+        self.assertEqual(self.completed("weft", "de"), ["detokenize"])
+        self.assertEqual(self.completed("weft", "help", "em"), ["embed"])
+        self.assertEqual(self.completed("weft", "generate", "--kv-"), ["--kv-cache-dtype", "--kv-cache-memory"])
+        self.assertEqual(self.completed("weft", "generate", "--no-ex"), ["--no-exact"])
+        for words in ("--dtype", "int"), ("--dtype", "=", "int"):
+            self.assertEqual(self.completed("weft", "embed", "m", *words), ["int8", "int4"])
+        self.assertEqual(self.completed("weft", "embed", "weft-demo-em"), ["weft-demo-embed"])  # a path
+        shown = self.weft("help", "bench").stdout
+        named = set(re.findall(r"(?m)^  --(?:\[no-\])?([a-z0-9-]+)", shown))
+        self.assertEqual(named | {"help"}, {w[2:] for w in self.completed("weft", "bench", "--") if w[5:] not in named})
 
     def test_it_serves(self):
         if self.weft("serve", "--help").returncode != 0:
