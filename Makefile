@@ -11,7 +11,7 @@ T ?=
 DIFF ?=
 DESTDIR ?=
 
-.PHONY: help serve install test t soak dev bench cuda check fmt clean
+.PHONY: help serve install deb test t soak dev bench cuda check fmt clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -31,6 +31,10 @@ install: ## program, plugin, built-in models and pages, under /usr/local (PREFIX
 	@tools/build.sh weft
 	@prefix=$$(realpath -ms -- "$${PREFIX/#\~\//$$HOME/}"); cmake --install $(BUILD) --prefix "$$prefix" >/dev/null; \
 	echo "installed: $$DESTDIR$$prefix/bin/weft (try: weft serve weft-demo-chat)"
+
+deb: ## build/deb/weft_*.deb, a package for Debian 12 with a service of systemd
+	@tools/deps.sh build deb
+	@tools/deb.sh
 
 test: ## the fast tests, which need no GPU; the last line counts them
 	@tools/deps.sh build test

@@ -4,8 +4,8 @@
 # and uses no network. If the distribution has no libh2o (Debian 13), Debian 12's is unpacked into
 # build/deps without root rights; if that fails as well, weft is built without its server. On systems
 # without dpkg the script only names the packages, and the build reports missing ones.
-# Groups: build (default), test, fuzz, cross (aarch64), browser, roots (debian13.sh).
-# usage: tools/deps.sh [build] [test] [fuzz] [cross] [browser] [roots]
+# Groups: build (default), test, fuzz, cross (aarch64), browser, roots (debian13.sh), deb (deb.sh).
+# usage: tools/deps.sh [build] [test] [fuzz] [cross] [browser] [roots] [deb]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,7 @@ fuzz="clang clang-runtime"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 browser="chromium"
 roots="debootstrap"
+deb="dpkg-dev file"
 h2o_packages="libh2o-evloop-dev libh2o-evloop0.13 libh2o-dev-common libwslay1" # of Debian 12
 
 [ $# -gt 0 ] || set -- build
@@ -29,7 +30,8 @@ for group in "$@"; do
     cross) wanted="$wanted $cross" ;;
     browser) wanted="$wanted $browser" ;;
     roots) wanted="$wanted $roots" ;;
-    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross, browser, roots)" >&2; exit 2 ;;
+    deb) wanted="$wanted $deb" ;;
+    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross, browser, roots, deb)" >&2; exit 2 ;;
     esac
 done
 
