@@ -88,6 +88,15 @@ def call_all(s):
             s.request(method, path.replace("{id}", "x"), "{}" if method == "POST" else None)
 
 
+def names_deployed():
+    """The metrics that the alerts, their tests, the dashboard and the manifests name."""
+    texts = [(ROOT / "deploy" / name).read_text() for name in (
+        "prometheus/weft-rules.yaml", "prometheus/weft-rules-test.yaml", "grafana/weft.json", "kubernetes/inferencepool.yaml")]
+    names = set(re.findall(r"(?<![\w:.])((?:weft_|http_|process_|vllm:|te_)\w+)", "\n".join(texts)))
+    assert len(names) > 30, names
+    return names
+
+
 def test_the_page():
     small = f'small "\\one={MODELS / "weft-demo-chat"},max-model-len=300'
     s = start(MODELS / "weft-demo-chat", small, MODELS / "weft-demo-embed",
@@ -128,3 +137,5 @@ def test_the_page():
             for kind in ("http_requests_total", "http_response_size_bytes")}
     assert len(set(rest.values())) == 1 and rest["http_requests_total"] >= 3, rest  # GET, POST, DELETE
     assert not lint(page), lint(page)
+    for name in names_deployed():
+        assert any(name in [family + s for s in SUFFIXES[kind]] for family, (kind, _) in families.items()), name
