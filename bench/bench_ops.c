@@ -198,7 +198,7 @@ static uint8_t *blocks_make(struct weight_int4 *int4, enum weight_format format)
         blocks[i] = (uint8_t)(i * 2654435761u >> 13);
     for (size_t at = first; at < end; at += each)
         for (uint32_t i = 0; i < (f->least && !f->zeros ? 2u : 1u); i++)
-            blocks[at + (format == WEIGHT_Q6_K ? 208 : 2 * i) + 1] = 0x1D;
+            blocks[at + (format == WEIGHT_Q6_K ? 208 : 2 * i) + !f->e2m1] = f->e2m1 ? 0x78 : 0x1D;
     int4->codes = blocks;
     int4->scales = blocks + first;
     int4->zeros = f->zeros ? blocks + end : NULL;
@@ -383,7 +383,7 @@ static void layer_run(struct pass *p, uint32_t layer)
     t = pass_lap(p, OP_NORM, t);
     pass_gemm(p, p->normed, &w[2], p->up, p->tokens);
     t = pass_lap(p, OP_GEMM, t);
-    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn, NULL, 0};
+    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn, NULL, 0, 0, 0};
     must(p->b->api->ops->swiglu(p->b->stream, &swiglu), NULL);
     t = pass_lap(p, OP_SWIGLU, t);
     pass_gemm(p, p->ffn, &w[3], p->delta, p->tokens);

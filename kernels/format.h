@@ -9,10 +9,12 @@
 //   Q4_1, Q5_1         code * scale + least        groups of 32: scale and least f16
 //   Q4_K, Q5_K         code * (d * s) - dmin * m   256: d, dmin f16; groups of 32: 6-bit s, m
 //   Q6_K               (code - 32) * (d * s)       256: d f16; groups of 16: s int8
+//   MXFP4              (twice E2M1 of the code) * scale  groups of 32: scale 2^(e - 128), e a byte
 //   int4_64, _128      (code - 8) * scale          groups of 64, 128: scale f16 (of 32: Q4_0)
 //   int4z_32, _64, _128  (code - zero) * scale     groups: scale f16, zero point of 4 bits
 //
-// Codes are unsigned; Q8_0's int8 elements are held with 128 added.
+// Codes are unsigned; Q8_0's int8 elements are held with 128 added. Twice the value of an E2M1 code
+// is a whole number (weight_e2m1_twice).
 #pragma once
 
 #include <stdbool.h>
@@ -33,6 +35,7 @@ enum weight_format {
     WEIGHT_INT4Z_32,
     WEIGHT_INT4Z_64,
     WEIGHT_INT4Z_128,
+    WEIGHT_MXFP4,
     WEIGHT_FORMAT_COUNT
 };
 
@@ -48,25 +51,34 @@ struct weight_format_facts {
     bool nested;       // true if the scales of groups are codes, with a scale for each block
     bool halves;       // true if each half of a group of 32 has its own scale
     bool zeros;        // true if the minimum of a group is -scale * zero point
+    bool e2m1;         // true if codes are E2M1 and scales are powers of two
 };
+
+// Returns twice the value of a code of E2M1: 0, 1, 2, 3, 4, 6, 8 or 12; bit 3 is the sign.
+static inline int32_t weight_e2m1_twice(uint32_t code)
+{
+    int32_t low = code & 7, value = low < 4 ? low : low < 6 ? 2 * low - 4 : 4 * low - 16;
+    return code & 8 ? -value : value;
+}
 
 static inline const struct weight_format_facts *weight_format_facts(enum weight_format format)
 {
     static const struct weight_format_facts facts[WEIGHT_FORMAT_COUNT] = {
-        [WEIGHT_FLOATS] = {"floats", 1, 0, 0, 0, false, false, false, false},
-        [WEIGHT_Q4_0] = {"Q4_0", 32, 18, 4, 8, false, false, false, false},
-        [WEIGHT_Q4_1] = {"Q4_1", 32, 20, 4, 0, true, false, false, false},
-        [WEIGHT_Q5_0] = {"Q5_0", 32, 22, 5, 16, false, false, false, false},
-        [WEIGHT_Q5_1] = {"Q5_1", 32, 24, 5, 0, true, false, false, false},
-        [WEIGHT_Q8_0] = {"Q8_0", 32, 34, 8, 128, false, false, false, false},
-        [WEIGHT_Q4_K] = {"Q4_K", 256, 144, 4, 0, true, true, false, false},
-        [WEIGHT_Q5_K] = {"Q5_K", 256, 176, 5, 0, true, true, false, false},
-        [WEIGHT_Q6_K] = {"Q6_K", 256, 210, 6, 32, false, true, true, false},
-        [WEIGHT_INT4_64] = {"int4_64", 64, 0, 4, 8, false, false, false, false},
-        [WEIGHT_INT4_128] = {"int4_128", 128, 0, 4, 8, false, false, false, false},
-        [WEIGHT_INT4Z_32] = {"int4z_32", 32, 0, 4, 0, true, false, false, true},
-        [WEIGHT_INT4Z_64] = {"int4z_64", 64, 0, 4, 0, true, false, false, true},
-        [WEIGHT_INT4Z_128] = {"int4z_128", 128, 0, 4, 0, true, false, false, true},
+        [WEIGHT_FLOATS] = {"floats", 1, 0, 0, 0, false, false, false, false, false},
+        [WEIGHT_Q4_0] = {"Q4_0", 32, 18, 4, 8, false, false, false, false, false},
+        [WEIGHT_Q4_1] = {"Q4_1", 32, 20, 4, 0, true, false, false, false, false},
+        [WEIGHT_Q5_0] = {"Q5_0", 32, 22, 5, 16, false, false, false, false, false},
+        [WEIGHT_Q5_1] = {"Q5_1", 32, 24, 5, 0, true, false, false, false, false},
+        [WEIGHT_Q8_0] = {"Q8_0", 32, 34, 8, 128, false, false, false, false, false},
+        [WEIGHT_Q4_K] = {"Q4_K", 256, 144, 4, 0, true, true, false, false, false},
+        [WEIGHT_Q5_K] = {"Q5_K", 256, 176, 5, 0, true, true, false, false, false},
+        [WEIGHT_Q6_K] = {"Q6_K", 256, 210, 6, 32, false, true, true, false, false},
+        [WEIGHT_INT4_64] = {"int4_64", 64, 0, 4, 8, false, false, false, false, false},
+        [WEIGHT_INT4_128] = {"int4_128", 128, 0, 4, 8, false, false, false, false, false},
+        [WEIGHT_INT4Z_32] = {"int4z_32", 32, 0, 4, 0, true, false, false, true, false},
+        [WEIGHT_INT4Z_64] = {"int4z_64", 64, 0, 4, 0, true, false, false, true, false},
+        [WEIGHT_INT4Z_128] = {"int4z_128", 128, 0, 4, 0, true, false, false, true, false},
+        [WEIGHT_MXFP4] = {"MXFP4", 32, 17, 4, 16, false, false, false, false, true},
     };
     return &facts[format];
 }

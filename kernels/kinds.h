@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
-enum gate { GATE_SILU, GATE_GELU_TANH, GATE_GELU }; // GATE_GELU is the exact one (erf)
+// GATE_GELU is the exact one (erf). GATE_CLAMPED (GPT-OSS): with g = min(gate, limit) and u = up
+// limited to -limit .. limit, the result is g * sigmoid(alpha * g) * (u + 1).
+enum gate { GATE_SILU, GATE_GELU_TANH, GATE_GELU, GATE_CLAMPED };
 
 // MEAN_SQRT: sum / sqrt(count). WEIGHTED: mean weighted by the position plus 1. MAX: maximum of
 // each column. GIVEN: in is [n][width], one row for each vector.
@@ -26,3 +28,6 @@ enum pooling {
 // where d is the query's position less the key's, limited to -reach .. reach. This is the largest
 // reach.
 enum { BIAS_REACH_MAX = 1 << 20 };
+
+// The sum of the softmax of a head with a sink has one more term, exp(sink), which has no value:
+// the weights of the keys add up to less than 1.

@@ -216,6 +216,8 @@ const char *attn_check(const struct attn_args *a)
     if (a->bias &&
         (a->reach > BIAS_REACH_MAX || vector_wrong(a->bias, a->shape.heads * (2 * a->reach + 1))))
         return "attn: the bias must be a vector of each head's distances";
+    if (a->sinks && vector_wrong(a->sinks, a->shape.heads))
+        return "attn: the sinks must be a vector of the heads";
     if (a->row_count > a->token_count)
         return "attn: a row has at least one token";
     if (a->token_count > 0 && (!a->qkv || !a->out))
@@ -235,8 +237,10 @@ const char *swiglu_check(const struct swiglu_args *a)
 {
     if (act_wrong(a->act))
         return "swiglu: activations are float32, bfloat16 or float16";
-    if ((unsigned)a->gate > GATE_GELU)
+    if ((unsigned)a->gate > GATE_CLAMPED)
         return "swiglu: an unknown function";
+    if (a->gate == GATE_CLAMPED && !(a->limit > 0 && a->alpha > 0))
+        return "swiglu: limit and alpha are above 0";
     if (a->width == 0)
         return "swiglu: no columns";
     if (a->rows > 0 && (!a->in || !a->out))

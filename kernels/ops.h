@@ -115,9 +115,9 @@ struct qkv_post_args {
     void *kv_base;
     uint64_t layer_offset, value_offset, head_bytes; // bytes: to the layer, K to V, KV head to next
     struct attn_shape shape;
-    uint32_t token_count, rotary_dim;
+    uint32_t token_count, rotary_dim,
+        norm_last; // norm_last 1: the norm follows the rotary embedding
     float epsilon;
-    uint32_t norm_last; // 1: the norm follows the rotary embedding
 };
 
 // Reads keys and values from KV blocks or, if not paged, from qkv (a device may round them to kv).
@@ -133,10 +133,10 @@ struct attn_args {
     struct attn_shape shape;
     uint32_t blocks_max, block_shift, row_count, token_count, reach;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
-    const struct weight *bias; // bias by distance (kinds.h), [heads][2 * reach + 1]; or NULL
+    const struct weight *bias, *sinks; // [heads][2 * reach + 1], [heads] (kinds.h); or NULL
 };
 
-// out[t][i] = act(gate) * up with in = [gate | up].
+// out[t][i] = act(gate) * up with in = [gate | up]; GATE_CLAMPED: see kinds.h.
 struct swiglu_args {
     enum dtype act;
     const void *in; // [rows][2 * width] act
@@ -144,6 +144,7 @@ struct swiglu_args {
     uint32_t rows, width;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
     enum gate gate;            // the function act
+    float limit, alpha;        // of GATE_CLAMPED; above 0
 };
 
 struct activate_args { // in place

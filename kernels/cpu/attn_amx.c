@@ -413,7 +413,10 @@ static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, ui
         uint32_t head = job->kv_head * w->group + (first + i) % w->group;
         float *out = (float *)a->out + ((size_t)token * a->shape.heads + head) * w->dim;
         const float *sum = tile->out_sum + (size_t)i * w->wide;
-        float scale = tile->mass_sum[i] > 0 ? 1.0f / tile->mass_sum[i] : 0.0f;
+        float mass = tile->mass_sum[i];
+        if (a->sinks)
+            mass += exp2f(attn_sink_of(a, head) * LOG2_E - tile->top_sum[i]);
+        float scale = mass > 0 ? 1.0f / mass : 0.0f;
         for (uint32_t d = 0; d < w->dim; d += 4) { // dim is a multiple of 8
             const float *from = sum + column_of(d);
             for (uint32_t j = 0; j < 4; j++)

@@ -52,6 +52,12 @@ static inline const float *attn_bias_of(const struct attn_args *a, uint32_t head
     return all ? all + head * (2 * (size_t)a->reach + 1) + a->reach : NULL;
 }
 
+// Returns the sink of a head; there must be sinks.
+static inline float attn_sink_of(const struct attn_args *a, uint32_t head)
+{
+    return ((const float *)a->sinks->data)[head];
+}
+
 // Returns the biases of 16 queries for a key: consecutive elements of the table if the queries,
 // which are at consecutive positions, have one head and no distance exceeds the reach, otherwise
 // copies in `out`. position, bias: [16] positions of the queries, attn_bias_of of their heads.

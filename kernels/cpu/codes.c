@@ -70,11 +70,19 @@ static uint32_t word_at(const uint8_t *at)
     return word;
 }
 
-// Returns the float16 bits of the scale of a row's group.
+// Returns the bfloat16 bits of 2^(e - 128), half the scale of MXFP4.
+static uint16_t e2m1_scale(uint8_t e)
+{
+    return e == 255 ? 0x7FC0 : e > 1 ? (uint16_t)((e - 1) << 7) : (uint16_t)(0x20 << e);
+}
+
+// Returns the bits of the scale of a row's group: float16, of MXFP4 bfloat16.
 static uint16_t int4_scale(const struct weight_int4 *m, uint64_t row, uint32_t group)
 {
     uint32_t groups = (m->k + m->group - 1) / m->group;
     uint64_t at = m->order == INT4_BY_ROW ? row * groups + group : (uint64_t)group * m->n + row;
+    if (m->e2m1)
+        return e2m1_scale(((const uint8_t *)m->scales)[at]);
     const char *from = (const char *)m->scales + at * dtype_bytes(m->scale_dtype);
     if (m->scale_dtype == DTYPE_F32) {
         float scale;
@@ -91,7 +99,7 @@ static bool int4_scales_high(const struct weight_source *source)
 {
     const struct weight_int4 *m = source->int4;
     uint64_t top = source->first / m->k;
-    for (uint32_t r = 0; r < source->rows && m->scale_dtype != DTYPE_F16; r++)
+    for (uint32_t r = 0; r < source->rows && m->scale_dtype != DTYPE_F16 && !m->e2m1; r++)
         for (uint32_t g = 0; g * m->group < m->k; g++)
             if ((int4_scale(m, weight_paired_row(top + r, source->paired, source->rotary), g) &
                  0x7FFF) == 0x7C00)
@@ -108,6 +116,8 @@ static const char *int4_check(const struct weight_format_facts *f,
         return "int4 arrays are held as Q4_0 or in an int4 format only";
     if (m->zeros && !f->zeros)
         return "the format of the part has no zero points";
+    if (m->e2m1 != f->e2m1)
+        return "codes of E2M1 are held as MXFP4 only";
     if (m->group == 0 || m->group % f->elements != 0)
         return "the groups of the part's format do not divide those of the matrix";
     if (m->k == 0 || stride != m->k || source->first % stride + source->cols > stride ||
@@ -155,7 +165,8 @@ static void group_codes(uint32_t q[QUADS], enum weight_format format, const uint
     switch (format) {
     case WEIGHT_Q4_0:
     case WEIGHT_Q4_1:
-        at = b + (format == WEIGHT_Q4_0 ? 2 : 4);
+    case WEIGHT_MXFP4:
+        at = b + (format == WEIGHT_Q4_0 ? 2 : format == WEIGHT_MXFP4 ? 1 : 4);
         for (uint32_t i = 0; i < 4; i++) {
             q[i] = word_at(at + 4 * i) & NIBBLES;
             q[i + 4] = word_at(at + 4 * i) >> 4 & NIBBLES;
@@ -254,6 +265,13 @@ static void scales_write(char *piece, uint32_t lane, enum weight_format format, 
                          uint32_t blocks)
 {
     const struct weight_format_facts *f = weight_format_facts(format);
+    if (f->e2m1) {
+        for (uint32_t g = 0; g < blocks; g++, b += f->bytes) {
+            uint16_t scale = e2m1_scale(b[0]);
+            memcpy(piece + g * 32 + lane * 2, &scale, sizeof scale);
+        }
+        return;
+    }
     if (!f->nested) {
         uint32_t step = f->least ? 64 : 32;
         for (uint32_t g = 0; g < blocks; g++, b += f->bytes) {
@@ -562,6 +580,13 @@ static void group_read(float out[CODE_GROUP], enum weight_format format, const c
         uint8_t code[CODE_GROUP];
     } q;
     codes_read(q.quad, (const uint32_t *)(const void *)codes + lane, f->bits);
+    if (f->e2m1) {
+        uint16_t bits;
+        memcpy(&bits, scales + lane * 2, sizeof bits);
+        for (uint32_t i = 0; i < CODE_GROUP; i++)
+            out[i] = (float)weight_e2m1_twice(q.code[i]) * bf16_to_f32(bits);
+        return;
+    }
     float d = half_at((f->nested ? piece : scales) + lane * 2);
     if (f->halves) {
         for (uint32_t i = 0; i < CODE_GROUP; i++)

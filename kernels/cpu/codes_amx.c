@@ -45,9 +45,10 @@ static void group_unpack(struct code_part_amx *part, uint32_t to, uint32_t panel
     int8_t(*out)[64] = part->codes[to][panel];
     for (uint32_t at = 0; at < layout.code_bytes + 64; at += 64)
         __builtin_prefetch(codes + CODES_AHEAD + at);
-    code_quads q = f->bits == 4   ? code_unpack(codes, 4)
-                   : f->bits == 8 ? code_unpack(codes, 8)
-                                  : code_unpack(codes, 6);
+    code_quads q = f->e2m1        ? code_unpack(codes, 4, true)
+                   : f->bits == 4 ? code_unpack(codes, 4, false)
+                   : f->bits == 8 ? code_unpack(codes, 8, false)
+                                  : code_unpack(codes, 6, false);
     for (uint32_t i = 0; i < 8; i++) {
         uint32_t line = f->halves && i >= HALF_LINE ? i + HALF_LINE : i;
         _mm512_store_si512(out[line], _mm512_sub_epi8(q.at[i], zero));

@@ -22,7 +22,8 @@ LANES_INLINE __m256i code_line(const char *at)
 {
     return _mm256_load_si256((const __m256i *)(const void *)at);
 }
-LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
+// e2m1: the codes become twice their values plus 16.
+LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits, const bool e2m1)
 {
     code_quads q;
     __m256i low4 = _mm256_set1_epi8(15), low6 = _mm256_set1_epi8(63);
@@ -43,6 +44,10 @@ LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
         c = _mm256_and_si256(_mm256_srli_epi16(c, 2), _mm256_set1_epi8(48));
         q.at[i + 3] = _mm256_or_si256(_mm256_or_si256(a, b), c);
     }
+    const __m256i values = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4));
+    for (int i = 0; e2m1 && i < 8; i++)
+        q.at[i] = _mm256_shuffle_epi8(values, q.at[i]);
     return q;
 }
 LANES_INLINE __m256i code_x_quad(const struct code_x *x, int i)
@@ -109,6 +114,11 @@ LANES_INLINE code_ints code_dot_halves(const code_quads *q, const struct code_x 
 LANES_INLINE code_floats code_half_floats(const char *at)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+LANES_INLINE code_floats code_bf16_floats(const char *at)
+{
+    __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 LANES_INLINE code_floats code_byte_floats(const char *at) // unsigned
 {

@@ -18,7 +18,8 @@ typedef struct { // int8 scales of the two halves of a group; both: 16 bits each
     __m512i first, second, both;
 } code_halves;
 
-LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
+// e2m1: the codes become twice their values plus 16.
+LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits, const bool e2m1)
 {
     code_quads q;
     __m512i low4 = _mm512_set1_epi32(0x0F0F0F0F), low6 = _mm512_set1_epi32(0x3F3F3F3F);
@@ -40,6 +41,13 @@ LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
         c = _mm512_and_si512(_mm512_srli_epi32(c, 2), _mm512_set1_epi32(0x30303030));
         q.at[i + 3] = _mm512_or_si512(_mm512_or_si512(a, b), c);
     }
+    static const uint8_t table[64] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4,
+                                      16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4,
+                                      16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4,
+                                      16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+    const __m512i values = _mm512_loadu_si512(table);
+    for (int i = 0; e2m1 && i < 8; i++)
+        q.at[i] = _mm512_shuffle_epi8(values, q.at[i]);
     return q;
 }
 LANES_INLINE __m512i code_step(__m512i sum, __m512i q, const int8_t *x)
@@ -102,6 +110,11 @@ LANES_INLINE void code_dot_rows(code_ints sum[CODE_ROWS][2], const char *at, con
 LANES_INLINE code_floats code_half_floats(const char *at)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+LANES_INLINE code_floats code_bf16_floats(const char *at)
+{
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)at);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 LANES_INLINE code_floats code_byte_floats(const char *at) // unsigned
 {

@@ -20,7 +20,8 @@ typedef struct { // int8 scales of the two halves of a group
     int8_t first[16], second[16];
 } code_halves;
 
-LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
+// e2m1: the codes become twice their values plus 16.
+LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits, const bool e2m1)
 {
     code_quads q;
     const uint8_t *line = (const uint8_t *)at;
@@ -39,6 +40,9 @@ LANES_INLINE code_quads code_unpack(const char *at, const uint32_t bits)
             q.at[i + 2][j] = (uint8_t)(c & 63);
             q.at[i + 3][j] = (uint8_t)(a >> 6 | b >> 6 << 2 | c >> 6 << 4);
         }
+    for (int i = 0; e2m1 && i < 8; i++)
+        for (int j = 0; j < 64; j++)
+            q.at[i][j] = (uint8_t)(weight_e2m1_twice(q.at[i][j]) + 16);
     return q;
 }
 // Adds the products of quads [first, end).
@@ -86,6 +90,10 @@ LANES_INLINE void code_dot_rows(code_ints sum[CODE_ROWS][2], const char *at, con
 LANES_INLINE code_floats code_half_floats(const char *at)
 {
     return lanes_from_f16((const uint16_t *)(const void *)at);
+}
+LANES_INLINE code_floats code_bf16_floats(const char *at)
+{
+    return lanes_from_bf16((const uint16_t *)(const void *)at);
 }
 LANES_INLINE code_floats code_byte_floats(const char *at) // unsigned
 {

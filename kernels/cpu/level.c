@@ -133,6 +133,10 @@ static void trial_blocks(struct trial *t, struct weight_int4 *int4, enum weight_
         t->blocks[i] = (uint8_t)((i + 1) * 2654435761u >> 24);
     for (uint32_t at = first; at < end; at += each) {
         uint8_t *scale = t->blocks + at + (format == WEIGHT_Q6_K ? 208 : 0);
+        if (f->e2m1) {
+            scale[0] = 0x78 | (scale[0] & 7); // 2^-7 to 1
+            continue;
+        }
         for (uint32_t i = 0; i < (f->least && !f->zeros ? 2u : 1u); i++)
             scale[2 * i + 1] = 0x20 | (scale[2 * i + 1] & 3); // f16 below 2^-5
     }

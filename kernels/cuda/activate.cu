@@ -10,6 +10,7 @@ struct flat_run {
     bool vectors;
     enum activation kind;
     prefetch_run next;
+    float limit, alpha; // GATE_CLAMPED
 };
 
 enum { FLAT_THREADS = 128 };
@@ -80,6 +81,29 @@ static __global__ void __launch_bounds__(FLAT_THREADS) geglu_erf_kernel(flat_run
     gate_row<T, ACTIVATE_GELU>(a);
 }
 
+// The clamped gate (struct swiglu_args), otherwise like gate_row. Bytes: 3 * rows * width elements.
+template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) clamped_kernel(flat_run a)
+{
+    uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
+    if (a.next.lines != 0)
+        prefetch_share(a.next, (blockIdx.y * gridDim.x + r) * FLAT_THREADS + threadIdx.x,
+                       gridDim.x * gridDim.y * FLAT_THREADS);
+    grid_begin();
+    if (at >= a.width)
+        return;
+    const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
+    float g[8], u[8];
+    load8_row(gate, at, a.width, a.vectors, g);
+    load8_row(gate + a.width, at, a.width, a.vectors, u);
+    for (int j = 0; j < 8; j++) {
+        float top = g[j] > a.limit ? a.limit : g[j]; // keeps NaN
+        float up = u[j] > a.limit ? a.limit : u[j] < -a.limit ? -a.limit : u[j];
+        float share = rcp(1.0f + ex2(mul_rn(top, -1.44269504088896341f * a.alpha)));
+        g[j] = mul_rn(mul_rn(top, share), up + 1.0f);
+    }
+    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.vectors, g);
+}
+
 // In place, one thread per 8 elements. Bytes: 2 * rows * width elements.
 template <class T>
 static __global__ void __launch_bounds__(FLAT_THREADS) activate_kernel(flat_run a)
@@ -131,10 +155,13 @@ enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
     flat_run run = {
         args->in,      args->out,
         args->width,   rows_whole(args->width),
-        ACTIVATE_SILU, prefetch_of(stream, args->next, args->rows, grid.x * grid.y * FLAT_THREADS)};
+        ACTIVATE_SILU, prefetch_of(stream, args->next, args->rows, grid.x * grid.y * FLAT_THREADS),
+        args->limit,   args->alpha};
     return with_type(args->act, [&](auto type) {
         if (args->gate == GATE_GELU)
             LAUNCH_STEP(geglu_erf_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
+        else if (args->gate == GATE_CLAMPED)
+            LAUNCH_STEP(clamped_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
         else if (args->gate == GATE_GELU_TANH)
             LAUNCH_STEP(geglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
         else
@@ -147,7 +174,8 @@ enum status cuda_activate(struct stream *stream, const struct activate_args *arg
 {
     if (args->rows == 0)
         return STATUS_OK;
-    flat_run run = {NULL, args->x, args->width, rows_whole(args->width), args->kind, {NULL, 0}};
+    flat_run run = {NULL,       args->x,   args->width, rows_whole(args->width),
+                    args->kind, {NULL, 0}, 0,           0};
     dim3 grid = flat_grid(args->rows, args->width);
     return with_type(args->act, [&](auto type) {
         LAUNCH_STEP(activate_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the attention kernel of a call; also the plain kernel for float32, for a KV type other
-// than the activation type, and for a bias by distance with heads of other than 64 columns.
+// than the activation type, for sinks, and for a bias by distance with heads of other than 64
+// columns.
 #include "kernels/cuda/attn.h"
 
 static __device__ __forceinline__ float kv_load(const void *row, enum dtype dtype, uint32_t i)
@@ -71,6 +72,8 @@ template <class T> static __global__ void __launch_bounds__(256) attn_plain_kern
                         out[c] = fmaf(weight, kv_load(v, kv_type, lane + 32 * c), out[c]);
             }
         }
+        if (run.sinks && hi > lo)
+            sum += ex2(fmaf(run.sinks[head], ATTN_LOG2E, -max));
         float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
         T *to = (T *)a.out + (token * a.shape.heads + head) * dim;
 #pragma unroll
@@ -142,7 +145,7 @@ enum status cuda_attn(struct stream *stream, const struct attn_args *args)
         return STATUS_OK;
     enum dtype kv = args->shape.paged ? args->kv : args->act;
     bool biased = args->bias && args->shape.dim != 64;
-    if (args->act == DTYPE_F32 || kv != args->act || args->shape.dim > 256 || biased)
+    if (args->act == DTYPE_F32 || kv != args->act || args->shape.dim > 256 || biased || args->sinks)
         return attn_plain(stream, args);
     if (args->shape.dim != stream->limits.attn.dim) // the plan is made for the stream's head dim
         return STATUS_INVALID;

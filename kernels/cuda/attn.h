@@ -157,6 +157,7 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
     run.group = args->shape.heads / args->shape.kv_heads;
     run.scale = args->shape.scale * ATTN_LOG2E;
     run.bias = args->bias ? (const float *)args->bias->data : NULL;
+    run.sinks = args->sinks ? (const float *)args->sinks->data : NULL;
     run.next = {NULL, 0};
     run.mask_all = attn_plan_of(args->step_host)->mask_all != 0;
     return run;

@@ -15,11 +15,12 @@ struct attn_run {
     const attn_work *work; // device
     float *partial_out, *partial_state, *walk_out;
     uint32_t *arrived;
-    uint32_t group;    // query heads per KV head
-    float scale;       // attn_shape.scale * log2(e)
-    bool mask_all;     // from the plan
-    const float *bias; // [heads][2 * reach + 1] by distance, or NULL
-    prefetch_run next; // prefetched by blocks of narrow items
+    uint32_t group;     // query heads per KV head
+    float scale;        // attn_shape.scale * log2(e)
+    bool mask_all;      // from the plan
+    const float *bias;  // [heads][2 * reach + 1] by distance, or NULL
+    const float *sinks; // [heads], or NULL
+    prefetch_run next;  // prefetched by blocks of narrow items
 };
 
 // One item's work; equal in all threads of the block.

@@ -197,6 +197,10 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     struct weight_shape table = {
         .use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = shape.heads * (2 * reach + 1), .k = 1};
     struct trial_weight bias = trial_weight_make(t, &table, 1, 0);
+    bool sinks = i % 5 == 3;
+    struct weight_shape heads = {
+        .use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = shape.heads, .k = 1};
+    struct trial_weight sink = trial_weight_make(t, &heads, 2, 1);
     if (many || (shape.paged && i % 10 == 1))
         second_part_raise(&s);
     struct attn_args args = {
@@ -219,6 +223,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .token_count = s.tokens,
         .bias = biased ? &bias.reference : NULL,
         .reach = reach,
+        .sinks = sinks ? &sink.reference : NULL,
     };
     reference_attn(&args);
     const float *want = args.out;
@@ -227,6 +232,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     args.out = trial_device(t, out_count * dtype_bytes(act));
     args.step = trial_put(t, s.step, s.step_bytes);
     args.bias = biased ? &bias.device : NULL;
+    args.sinks = sinks ? &sink.device : NULL;
     if (shape.paged) {
         args.block_table = trial_put(t, s.table, s.blocks * sizeof *s.table);
         args.kv_base = trial_put(t, s.cache, s.cache_bytes);

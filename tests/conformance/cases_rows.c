@@ -307,12 +307,13 @@ void try_swiglu(struct trial *t, enum dtype act)
         float *in = trial_floats(t, 2 * n, act, 4);
         float *want = trial_heap(t, n * sizeof *want);
         struct trial_weight next = next_make(t, act, width);
-        enum gate gate = (enum gate)(i % 3);
-        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL, gate};
+        enum gate gate = (enum gate)(i % 4);
+        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL, gate, 5, 1.702f};
         reference_swiglu(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
-        args = (struct swiglu_args){act,   trial_put_floats(t, in, 2 * n, act), out, rows,
-                                    width, i % 2 ? &next.device : NULL,         gate};
+        args = (struct swiglu_args){act,   trial_put_floats(t, in, 2 * n, act), out,  rows,
+                                    width, i % 2 ? &next.device : NULL,         gate, 5,
+                                    1.702f};
         trial_true(t, "swiglu runs", t->api->ops->swiglu(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n, trial_bound(act));
         args.out = NULL;

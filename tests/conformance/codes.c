@@ -19,6 +19,10 @@ void blocks_random(struct trial *t, uint8_t *out, enum weight_format format, siz
     for (size_t i = 0; i < count; i++) {
         uint8_t *block = out + i * f->bytes;
         uint8_t *at = block + (format == WEIGHT_Q6_K ? 208 : 0);
+        if (format == WEIGHT_MXFP4) { // 2^-9 to 2^-2
+            block[0] = (uint8_t)trial_range(t, 118, 125);
+            continue;
+        }
         for (int j = 0; j < (f->least ? 2 : 1); j++) {
             uint16_t bits = f32_to_f16(trial_normal(t) * (f->nested ? 0.001f : 0.02f));
             at[2 * j] = (uint8_t)bits;
@@ -45,10 +49,11 @@ static int bits_at(const uint8_t *bytes, uint32_t first, uint32_t count)
 static void small_block(struct block_group *out, enum weight_format format, const uint8_t *block)
 {
     const struct weight_format_facts *f = weight_format_facts(format);
-    const uint8_t *at = block + (f->least ? 4 : 2);
+    static const int e2m1[] = {0, 1, 2, 3, 4, 6, 8, 12};
+    const uint8_t *at = block + (f->least ? 4 : format == WEIGHT_MXFP4 ? 1 : 2);
     const uint8_t *high = f->bits == 5 ? at : NULL;
     at += high ? 4 : 0;
-    out->scale = f16_at(block);
+    out->scale = format == WEIGHT_MXFP4 ? ldexpf(1, block[0] - 128) : f16_at(block);
     out->least = f->least ? f16_at(block + 2) : 0;
     for (uint32_t i = 0; i < 32; i++) {
         if (format == WEIGHT_Q8_0) {
@@ -57,7 +62,9 @@ static void small_block(struct block_group *out, enum weight_format format, cons
         }
         int code = bits_at(at, i % 16 * 8 + i / 16 * 4, 4);
         code += high ? 16 * bits_at(high, i, 1) : 0;
-        out->code[i] = code - f->zero;
+        out->code[i] = format != WEIGHT_MXFP4 ? code - f->zero
+                       : code < 8             ? e2m1[code]
+                                              : -e2m1[code - 8];
     }
 }
 
@@ -152,7 +159,8 @@ static struct int4_arrays int4_open(struct trial *t, struct weight_int4 *m,
                               .zeros_add = trial_below(t, 2),
                               .scale_dtype = (enum dtype)trial_below(t, 3), // F32, BF16 or F16
                               .n = top + source->rows + trial_below(t, 9),
-                              .k = left + source->cols + f->elements * trial_below(t, 2)};
+                              .k = left + source->cols + f->elements * trial_below(t, 2),
+                              .e2m1 = source->format == WEIGHT_MXFP4};
     m->n = m->order == INT4_BY_ROW ? m->n : (m->n + 7) / 8 * 8;
     m->group = trial_below(t, 4) > 0 ? f->elements * trial_range(t, 1, 3) : m->k;
     struct int4_arrays a = {.groups = (m->k + m->group - 1) / m->group};
@@ -175,9 +183,16 @@ static void int4_group(struct trial *t, const struct weight_int4 *m, const struc
 {
     bool by_row = m->order == INT4_BY_ROW;
     size_t g = c / m->group, words = m->n / 8;
+    static const int e2m1[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     int zero = m->zeros ? (int)trial_below(t, 16) : 8;
-    float scale =
-        scale_make(t, a->scales, m->scale_dtype, by_row ? r * a->groups + g : g * m->n + r);
+    size_t scale_at = by_row ? r * a->groups + g : g * m->n + r;
+    float scale = 0;
+    if (m->e2m1) {
+        a->scales[scale_at] = (uint8_t)trial_range(t, 118, 125);
+        scale = ldexpf(1, a->scales[scale_at] - 128);
+    } else {
+        scale = scale_make(t, a->scales, m->scale_dtype, scale_at);
+    }
     nibble_add(a->zeros, by_row ? r / 8 * a->groups + g : g * words + r / 8, nibble_of(m->order, r),
                (zero + 16 - (int)m->zeros_add) % 16);
     for (; c < m->k && c / m->group == g; c++) {
@@ -191,7 +206,7 @@ static void int4_group(struct trial *t, const struct weight_int4 *m, const struc
         struct block_group *at = &out[c / 32];
         at->half[0] = at->half[1] = 1;
         at->scale = scale;
-        at->code[c % 32] = zeros ? code : code - zero;
+        at->code[c % 32] = m->e2m1 ? e2m1[code] : zeros ? code : code - zero;
         at->least = zeros ? -(scale * (float)zero) : 0;
     }
 }
@@ -244,7 +259,8 @@ static void part_make(struct trial *t, struct trial_codes *out, uint32_t part, u
                                    .stride = k,
                                    .format = shape->parts[part].format,
                                    .paired = paired && rows % 16 == 0 ? 16 : 0};
-    bool arrays = source.format == WEIGHT_Q4_0 && trial_below(t, 2);
+    bool both = source.format == WEIGHT_Q4_0 || source.format == WEIGHT_MXFP4;
+    bool arrays = both && trial_below(t, 2);
     if (arrays || weight_format_facts(source.format)->bytes == 0)
         int4_make(t, &int4, &source, groups);
     else

@@ -368,8 +368,9 @@ static void query_attend(float *out, const float *q, const struct pair *p, uint3
 {
     const struct attn_shape *s = &p->a->shape;
     double sum[256] = {0};
-    double mass = 0;
-    double top = -INFINITY;
+    const float *sinks = p->a->sinks ? p->a->sinks->data : NULL;
+    double mass = sinks ? 1 : 0;
+    double top = sinks ? (double)sinks[head] : -INFINITY;
     uint32_t end = s->causal ? position + 1 : p->row->kv_len;
     if (!s->causal && s->ahead > 0 && position + 1 + s->ahead < end)
         end = position + 1 + s->ahead;
@@ -419,8 +420,13 @@ void reference_swiglu(const struct swiglu_args *a)
             double active = a->gate == GATE_SILU        ? gate / (1 + exp(-gate))
                             : a->gate == GATE_GELU_TANH ? 0.5 * gate * (1 + tanh(cube))
                                                         : 0.5 * gate * erfc(-gate * M_SQRT1_2);
-            ((float *)a->out)[(size_t)t * a->width + i] =
-                (float)(active * (double)in[a->width + i]);
+            double up = (double)in[a->width + i], limit = (double)a->limit;
+            if (a->gate == GATE_CLAMPED) {
+                gate = gate > limit ? limit : gate;
+                active = gate / (1 + exp(-(double)a->alpha * gate));
+                up = (up > limit ? limit : up < -limit ? -limit : up) + 1;
+            }
+            ((float *)a->out)[(size_t)t * a->width + i] = (float)(active * up);
         }
 }
 

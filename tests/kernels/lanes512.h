@@ -266,6 +266,13 @@ WIDE_INLINE __m512 wide_from_words(__m512i x)
         a.half[h] = _mm256_cvtepi32_ps(a.half_integers[h]);
     return a.floats;
 }
+WIDE_INLINE __m512i wide_shuffle8(__m512i x, __m512i index)
+{
+    union wide a = WORDS_OF(x), b = WORDS_OF(index);
+    for (int h = 0; h < 2; h++)
+        a.half_integers[h] = _mm256_shuffle_epi8(a.half_integers[h], b.half_integers[h]);
+    return a.integers;
+}
 WIDE_INLINE __m512i wide_from_u16(__m256i x)
 {
     union wide a;
@@ -408,6 +415,7 @@ WIDE_INLINE __m512i wide_dot_bytes(__m512i sum, __m512i x, __m512i y) // bytes o
 #define _mm512_set1_ps wide_set1_ps
 #define _mm512_setzero_ps() wide_set1_ps(0)
 #define _mm512_setzero_si512() wide_set1_epi32(0)
+#define _mm512_shuffle_epi8 wide_shuffle8
 #define _mm512_shuffle_f32x4 wide_quarters_ps
 #define _mm512_shuffle_i32x4 wide_quarters
 #define _mm512_slli_epi32 wide_slli

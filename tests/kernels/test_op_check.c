@@ -328,11 +328,13 @@ static void test_attn(void **state)
 static void test_rows(void **state)
 {
     (void)state;
-    const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH, NULL, 0};
+    const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH, NULL, 0, 0, 0};
     TRY(swiglu, NULL, );
     TRY(swiglu, acts, a.act = DTYPE_I8);
     TRY(swiglu, NULL, a.gate = GATE_GELU);
-    TRY(swiglu, "an unknown function", a.gate = (enum gate)(GATE_GELU + 1));
+    TRY(swiglu, "an unknown function", a.gate = (enum gate)(GATE_CLAMPED + 1));
+    TRY(swiglu, "limit and alpha are above 0", a.gate = GATE_CLAMPED; a.limit = 7);
+    TRY(swiglu, NULL, a.gate = GATE_CLAMPED; a.limit = 7; a.alpha = 1.5f);
     TRY(swiglu, "no columns", a.width = 0);
     TRY(swiglu, "input or output are missing", a.in = NULL);
     TRY(swiglu, "input or output are missing", a.out = NULL);

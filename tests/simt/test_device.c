@@ -498,7 +498,7 @@ static void test_grids_at_their_limits(void **state)
                                  .limits = limits.step,
                                  .count = SAMPLED,
                                  .stride = 16};
-    struct swiglu_args swiglu = {DTYPE_BF16, at, at, TOKENS, WIDTH, NULL, 0};
+    struct swiglu_args swiglu = {DTYPE_BF16, at, at, TOKENS, WIDTH, NULL, 0, 0, 0};
     struct activate_args activate = {DTYPE_BF16, ACTIVATE_GELU, at, TOKENS, WIDTH};
     struct weight weight = {.shape = {.n = 16, .k = 32, .dtype = DTYPE_F32, .use = WEIGHT_PRODUCT},
                             .data = at};
