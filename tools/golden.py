@@ -50,15 +50,17 @@ def noise(seed, tensor, count):
 def kind_of(name, shape):
     """Returns -1 for a norm weight, otherwise the exponent of the power of two that v is divided by."""
     if len(shape) == 1:
-        return -1 if name.endswith("weight") else 9
+        return -1 if name.endswith("weight") else 5 if name.endswith("sinks") else 9
+    if name.endswith("_bias"):
+        return 7
     if "embed" in name:
         return 6
     if "e_score_correction_bias" in name:
         return 9
-    if name.endswith(("mlp.gate.weight", "block_sparse_moe.gate.weight", "router.layer.weight")):
+    if name.endswith(("mlp.gate.weight", "block_sparse_moe.gate.weight", "router.layer.weight", "mlp.router.weight")):
         return 6  # logits far apart, so that rounding changes few choices
-    if len(shape) == 3:
-        shape = shape[1:]
+    if len(shape) == 3:  # experts; those without ".weight" are [columns, rows]
+        shape = shape[1:] if name.endswith(".weight") else shape[:0:-1]
     return 6 + max(0, round(math.log2(math.sqrt(shape[1]) / 2.5)))
 
 
@@ -343,6 +345,11 @@ MODELS = {
         **PAD)),
     "minimax-m2": dict(arch="MiniMaxM2ForCausalLM", type="minimax_m2", experts=True, config=decoder(
         num_local_experts=8, num_experts_per_tok=3, head_dim=16, rotary_dim=8, **PAD)),
+    "gpt-oss": dict(arch="GptOssForCausalLM", type="gpt_oss", experts=True, config=decoder(
+        num_local_experts=6, num_experts_per_tok=3, intermediate_size=48, head_dim=16, sliding_window=8,
+        rope_theta=150000.0, swiglu_limit=1.0, rope_scaling={
+            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 32.0,
+            "beta_slow": 1.0, "truncate": False}, **PAD)),
     "distilbert-mean": dict(arch="DistilBertModel", type="distilbert", config=distilbert(),
                             files=pooling("mean")),
     "distilbert-rerank": dict(arch="DistilBertForSequenceClassification", type="distilbert",

@@ -345,7 +345,7 @@ MODELS = {
                                  group_size=16, symmetric=True), {}, 256, "NVFP4, groups of 16", "int8"),
     "pack-mxfp4": ({"": Fp4(".weight_packed", None, compressed)},
                    arrays_config("mxfp4-pack-quantized", num_bits=4, type="float", strategy="group", group_size=32,
-                                 symmetric=True), {}, 256, "MXFP4, groups of 32", "int8"),
+                                 symmetric=True), {}, 256, "MXFP4, groups of 32", "MXFP4"),
     "modelopt-mixed": ({"self_attn": Fp8(".weight_scale", "tensor", None, (".input_scale",)),
                         "mlp": Fp4(".weight", ".weight_scale_2", None)},
                        {"quantization_config": {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}}, {}, 320,
@@ -450,6 +450,55 @@ def make(name, check):
           f"{'equal to ' + ', '.join(by) if by else 'not compared with a library'}")
 
 
+def make_gpt_oss(name):
+    """GPT-OSS with its experts in MXFP4, which transformers' own function dequantises."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    seed = sum(ord(c) << (i % 24) for i, c in enumerate(name)) + 1
+    config = {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "vocab_size": VOCAB, "hidden_size": 64,
+              "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+              "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4,
+              "swiglu_limit": 7.0, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 150000.0,
+              "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+                               "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False},
+              "tie_word_embeddings": False, "torch_dtype": "bfloat16", "pad_token_id": 0}
+    method = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}}
+    model = transformers.GptOssForCausalLM._from_config(
+        transformers.GptOssConfig(**config), attn_implementation="eager", experts_implementation="eager")
+    model = model.double().eval()
+    entries, weights = [], {}
+
+    def add(key, dtype, shape, *content):
+        entries.append([key, dtype, shape, *content])
+        return tensor_of(seed, len(entries) - 1, dtype, shape, *content)
+
+    with torch.no_grad():
+        for key, tensor in sorted(model.state_dict().items()):
+            shape = list(tensor.shape)
+            if key.endswith(("gate_up_proj", "down_proj")):
+                count, columns, rows = shape
+                blocks = add(key + "_blocks", "U8", [count, rows, columns // 32, 16], 0xFF, 0)
+                scales = add(key + "_scales", "U8", [count, rows, columns // 32], 1, 122)
+                made = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).contiguous()
+                tensor.copy_(made.double())
+                turned = np.ascontiguousarray(made.transpose(1, 2).numpy()).reshape(count * rows, columns)
+                weights[key] = turned
+            elif len(shape) == 1 and key.endswith("weight"):
+                tensor.copy_(add(key, "BF16", shape, 0x007F, 0x3F80).double())
+            else:
+                exponent = 125 if key.endswith("sinks") else 123 if "router.weight" in key else 121
+                tensor.copy_(add(key, "BF16", shape, 0x807F, exponent << 7).double())
+        inputs = [np.random.default_rng(seed).integers(3, VOCAB, count).tolist() for count in LENGTHS]
+        expected = [model(input_ids=torch.tensor([ids])).logits[0, -1].tolist() for ids in inputs]
+    golden = {"config": config | method, "files": {}, "seed": seed, "tensors": entries, "shared": {}, "inputs": inputs,
+              "words": "MXFP4, groups of 32", "held": "MXFP4",
+              "weights": [[key, list(weight.shape), hash_of(weight)] for key, weight in weights.items()],
+              "expected": [[float(f"{x:.8g}") for x in row] for row in expected]}
+    path = os.path.join(OUT, name + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps(golden, separators=(",", ":"), sort_keys=True) + "\n")
+    print(f"{name}: logits of deviation {np.std(expected):.3g}, {os.path.getsize(path)} bytes")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(MODELS))
@@ -457,8 +506,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     os.makedirs(OUT, exist_ok=True)
-    for name in args.names or MODELS:
-        make(name, args.check)
+    for name in args.names or [*MODELS, "gpt-oss"]:
+        make_gpt_oss(name) if name == "gpt-oss" else make(name, args.check)
 
 
 if __name__ == "__main__":

@@ -31,11 +31,11 @@ memory it takes.
   int4; GGUF files, whose family the tables below name, with the tensor types F32,
   F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4.
   GGUF files of Mistral's older models are of the family `llama`.
-- **Quantized folders.** A CPU holds integers of 4 bits in groups of 32, 64 or 128 as they are and
-  others as int8; a GPU holds bfloat16. FP8 (a scale per tensor, row or block of 128 x 128), AWQ
-  (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound, compressed-tensors
-  (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8, NVFP4, mixed) and bitsandbytes (NF4, FP4, int8).
-  Other methods are refused by name.
+- **Quantized folders.** A CPU holds MXFP4, and integers of 4 bits in groups of 32, 64 or 128, as
+  they are and others as int8; a GPU holds bfloat16. FP8 (a scale per tensor, row or block of 128 x
+  128), AWQ (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound,
+  compressed-tensors (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8, NVFP4, mixed), bitsandbytes (NF4,
+  FP4, int8) and the MXFP4 of GPT-OSS. Other methods are refused by name.
 - **Rerankers without a score head.** `Qwen3ForCausalLM`, `Qwen2ForCausalLM` and `GemmaForCausalLM`
   are rerankers if the folder shows that they are Qwen3-Reranker, mxbai-rerank-v2,
   bge-reranker-v2-gemma or a fine-tune of one ([`OPERATING.md`](OPERATING.md)).

@@ -184,6 +184,26 @@ static const struct arch_experts ernie_experts = {
     SHARED_NAMES("shared_experts"),
 };
 
+static const struct arch_experts gpt_oss_experts = {
+    .score = ROUTE_SOFTMAX_CHOSEN,
+    .count = "num_local_experts",
+    .chosen = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .router = "layers.%u.mlp.router",
+    .gate_stack = "layers.%u.mlp.experts.gate_up_proj",
+    .up_stack = "layers.%u.mlp.experts.gate_up_proj",
+    .down_stack = "layers.%u.mlp.experts.down_proj",
+    .complete = true,
+    .turned = true,
+    .paired = true,
+    .biases = true,
+    .clamped = true,
+};
+
+static const struct arch_names gpt_oss_names = {
+    DECODER_NAMES, QKV_NAMES, FFN_NAMES, NORM_BEFORE_NAMES, .sinks = "layers.%u.self_attn.sinks",
+};
+
 #define ENCODER_NAMES(prefix)                                                                      \
     {                                                                                              \
         .prefixes = {prefix, "", "model.", NULL},                                                  \
@@ -363,6 +383,8 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define MIXTRAL_KEYS WINDOW_KEYS " num_local_experts num_experts_per_tok"
 #define MINIMAX_KEYS                                                                               \
     "num_local_experts num_experts_per_tok rotary_dim use_qk_norm scoring_func use_routing_bias"
+#define GPT_OSS_KEYS                                                                               \
+    PATTERN_KEYS " num_local_experts num_experts_per_tok swiglu_limit rope.truncate"
 #define GRANITE_MOE_KEYS GRANITE_KEYS " num_local_experts num_experts_per_tok"
 #define GLM4_MOE_KEYS                                                                              \
     "n_routed_experts num_local_experts num_experts_per_tok moe_intermediate_size "                \
@@ -487,6 +509,14 @@ enum {
     "\"tie_word_embeddings\":true,\"moe_num_experts\":64,\"moe_k\":6,"                             \
     "\"moe_intermediate_size\":1536,\"moe_num_shared_experts\":2,\"moe_layer_start_index\":1}"
 
+#define GPT_OSS_DEFAULTS                                                                           \
+    "{\"num_key_value_heads\":8,\"head_dim\":64,\"attention_bias\":true,\"sliding_window\":128,"   \
+    "\"sliding_window_pattern\":2,\"max_position_embeddings\":131072,\"rope_theta\":150000.0,"     \
+    "\"num_local_experts\":128,\"num_experts_per_tok\":4,\"swiglu_limit\":7.0,"                    \
+    "\"swiglu_alpha\":1.702,\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":32.0,"             \
+    "\"beta_fast\":32.0,\"beta_slow\":1.0,\"truncate\":false,"                                     \
+    "\"original_max_position_embeddings\":4096}}"
+
 // Sorted by name, because users read this list in the error message for an unknown name.
 static const struct architecture architectures[] = {
     ENCODER("BertForMaskedLM", HEAD_NONE, 0, bert_names),
@@ -523,6 +553,8 @@ static const struct architecture architectures[] = {
     FAMILY("Glm4ForCausalLM", GLM4, glm4_names, 1.5625e-7, GLM4_DEFAULTS, NULL),
     MIXTURE("Glm4MoeForCausalLM", ARCH_QK_NORM_BY_FLAG | ARCH_OUT_BIAS, decoder_names,
             &glm4_experts, 1e-5, GLM4_MOE_DEFAULTS, GLM4_MOE_KEYS),
+    MIXTURE("GptOssForCausalLM", ARCH_WINDOW | ARCH_WINDOW_PATTERN, gpt_oss_names, &gpt_oss_experts,
+            1e-5, GPT_OSS_DEFAULTS, GPT_OSS_KEYS),
     FAMILY("GraniteForCausalLM", ARCH_MULTIPLIERS, decoder_names, 1e-6, NULL, GRANITE_KEYS),
     MIXTURE("GraniteMoeForCausalLM", ARCH_MULTIPLIERS, decoder_names, &granite_experts, 1e-6,
             GRANITE_MOE_DEFAULTS, GRANITE_MOE_KEYS),

@@ -91,6 +91,7 @@ struct arch_names {
     const char *distance;                     // FORM_BUCKETS: [buckets][heads]
     struct arch_tensor q, k, v, o;            // names lack ".weight" and ".bias"
     const char *q_norm, *k_norm;
+    const char *sinks; // [heads], see struct attn_args; complete name
     // Norms before the block (decoders) or after it (encoders); norm_ffn NULL: the ffn reads
     // norm_attn.
     const char *norm_attn, *norm_ffn;
@@ -116,6 +117,11 @@ struct arch_experts {
     // If gate_stack and up_stack are equal, each expert has the rows of its gate before those of
     // up.
     const char *gate_stack, *up_stack, *down_stack;
+    bool complete; // names of stacks are complete, and biases have the tail "_bias"
+    bool turned;   // stacks are [experts][columns][rows], unless they hold codes
+    bool paired;   // rows of gate and up alternate
+    bool biases;   // the router and the stacks have biases
+    bool clamped;  // swiglu_limit and swiglu_alpha are those of GATE_CLAMPED
     struct arch_tensor shared_gate, shared_up, shared_down;
     const char *shared_factor; // [1][hidden]: gate of the shared expert's output
 };

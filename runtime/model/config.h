@@ -60,6 +60,7 @@ struct layer_kind {
     bool gated;   // true if the feed-forward part multiplies act(x W1) by x W2
     bool experts; // true if the feed-forward part is the model's mixture of experts
     enum activation activation;
+    float gate_limit, gate_alpha; // of GATE_CLAMPED; 0: the gate is the activation
 };
 
 struct model_config {

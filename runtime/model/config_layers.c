@@ -144,6 +144,23 @@ static enum status causal_read(bool *causal, const struct model_config *config, 
     return status;
 }
 
+// Reads the numbers of a clamped gate.
+static enum status clamp_read(struct layer_kind *kind, const struct model_config *config,
+                              const json_t *json, struct error *err)
+{
+    double limit = 0, alpha = 0;
+    struct config_number limits = {"swiglu_limit", 1e-3, 1e6, NAN};
+    struct config_number alphas = {"swiglu_alpha", 1e-3, 1e3, NAN};
+    if (!config->arch->experts || !config->arch->experts->clamped)
+        return STATUS_OK;
+    enum status status = config_number(&limit, json, &limits, err);
+    if (status == STATUS_OK)
+        status = config_number(&alpha, json, &alphas, err);
+    kind->gate_limit = (float)limit;
+    kind->gate_alpha = (float)alpha;
+    return status;
+}
+
 // Sets what all layers have in common.
 static enum status common_read(struct layer_kind *kind, const struct model_config *config,
                                const json_t *json, struct error *err)
@@ -193,6 +210,8 @@ enum status layers_config_parse(struct model_config *config, const json_t *json,
     struct layer_kind common = config->kinds[0];
     if (status == STATUS_OK)
         status = common_read(&common, config, json, err);
+    if (status == STATUS_OK)
+        status = clamp_read(&common, config, json, err);
     if (status == STATUS_OK && !common.causal && windows.keys > 0 && !windows.leading) {
         if (!(flags & ARCH_BOTH_KEY))
             return error_set(err, STATUS_UNSUPPORTED,

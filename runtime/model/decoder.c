@@ -147,6 +147,7 @@ enum status layer_attend_paged(struct forward *f, const struct forward_op *op)
         .row_count = f->host->row_count,
         .token_count = f->rows,
         .next = next_of(f, op),
+        .sinks = weight_at(f->weights, LAYER_SINKS),
     };
     return op_attn(model, &args);
 }
@@ -160,13 +161,18 @@ enum status layer_gate(struct forward *f, const struct forward_op *op)
     const struct weight *up = weight_at(f->weights, op->weight);
     check(up != NULL, "%s has no weight %u", model->facts.architecture, op->weight);
     uint32_t each = up->shape.stack > 0 ? model->config.experts.chosen : 1; // rows of a token
-    struct swiglu_args args = {model->act,
-                               model_act(model, op->in),
-                               model_act(model, op->out),
-                               f->rows * each,
-                               weight_matrix_rows(&up->shape) / 2,
-                               next_of(f, op),
-                               gates[model->config.kinds[f->kind].activation]};
+    const struct layer_kind *kind = &model->config.kinds[f->kind];
+    struct swiglu_args args = {
+        .act = model->act,
+        .in = model_act(model, op->in),
+        .out = model_act(model, op->out),
+        .rows = f->rows * each,
+        .width = weight_matrix_rows(&up->shape) / 2,
+        .next = next_of(f, op),
+        .gate = kind->gate_limit > 0 ? GATE_CLAMPED : gates[kind->activation],
+        .limit = kind->gate_limit,
+        .alpha = kind->gate_alpha,
+    };
     return op_swiglu(model, &args);
 }
 

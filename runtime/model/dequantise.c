@@ -190,7 +190,7 @@ static const struct {
     {GGUF_TYPE_Q5_K, WEIGHT_Q5_K, q5_k},       {GGUF_TYPE_Q6_K, WEIGHT_Q6_K, q6_k},
     {GGUF_TYPE_Q2_K, WEIGHT_FLOATS, q2_k},     {GGUF_TYPE_Q3_K, WEIGHT_FLOATS, q3_k},
     {GGUF_TYPE_IQ4_NL, WEIGHT_FLOATS, iq4_nl}, {GGUF_TYPE_IQ4_XS, WEIGHT_FLOATS, iq4_xs},
-    {GGUF_TYPE_MXFP4, WEIGHT_FLOATS, mxfp4},
+    {GGUF_TYPE_MXFP4, WEIGHT_MXFP4, mxfp4},
 };
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };
@@ -256,18 +256,42 @@ static void blocks_read(float *out, const struct tensor *tensor, uint64_t first,
     }
 }
 
+// Reads a rectangle whose columns lie apart, in bands of rows that share lines of the cache.
+static void turned_read(float *out, const struct tensor *tensor, const struct tensor_place *place)
+{
+    float column[PACKED_TILE_ROWS];
+    for (uint32_t done = 0; done < place->rows; done += PACKED_TILE_ROWS) {
+        uint32_t left = place->rows - done,
+                 rows = left < PACKED_TILE_ROWS ? left : PACKED_TILE_ROWS;
+        for (uint32_t c = 0; c < place->cols; c++) {
+            uint64_t at = place->skip + (uint64_t)c * place->step + place->first_col +
+                          (uint64_t)(place->first_row + done) * place->stride;
+            if (place->stride == 1)
+                plain_read(column, tensor, at, rows);
+            for (uint32_t r = 0; place->stride > 1 && r < rows; r++)
+                plain_read(&column[r], tensor, at + (uint64_t)r * place->stride, 1);
+            for (uint32_t r = 0; r < rows; r++)
+                out[(uint64_t)(done + r) * place->cols + c] = column[r];
+        }
+    }
+}
+
+// Rows are those of the codes; several of them may count as one row of the rectangle.
 static void packed_rows_read(float *out, const struct tensor *tensor,
                              const struct tensor_place *place)
 {
-    uint32_t row[PACKED_TILE_ROWS];
+    uint32_t row[PACKED_TILE_ROWS], k = tensor->packed->k;
     for (uint32_t done = 0; done < place->rows; done += PACKED_TILE_ROWS) {
         uint32_t left = place->rows - done;
         uint32_t rows = left < PACKED_TILE_ROWS ? left : PACKED_TILE_ROWS;
         for (uint32_t r = 0; r < rows; r++)
-            row[r] = (uint32_t)weight_paired_row((uint64_t)place->first_row + done + r,
-                                                 tensor->rope_head, tensor->rope_rotary);
-        packed_read(out + (uint64_t)done * place->cols, tensor->packed, row, rows, place->first_col,
-                    place->cols);
+            row[r] = (uint32_t)((weight_paired_row((uint64_t)place->first_row + done + r,
+                                                   tensor->rope_head, tensor->rope_rotary) *
+                                     place->stride +
+                                 place->first_col) /
+                                k);
+        packed_read(out + (uint64_t)done * place->cols, tensor->packed, row, rows,
+                    place->first_col % k, place->cols);
     }
 }
 
@@ -275,6 +299,10 @@ void tensor_rows_read(float *out, const struct tensor *tensor, const struct tens
 {
     if (tensor->packed) {
         packed_rows_read(out, tensor, place);
+        return;
+    }
+    if (place->step > 0) {
+        turned_read(out, tensor, place);
         return;
     }
     for (uint32_t r = 0; r < place->rows; r++, out += place->cols) {

@@ -22,7 +22,9 @@ void dequantise_block(float *out, const struct gguf_type *type, const void *bloc
 struct tensor_place {
     uint32_t first_row, rows;
     uint32_t first_col, cols;
-    uint32_t stride; // columns of the entire tensor
+    uint32_t stride; // elements from one row to the next: columns of the entire tensor
+    uint32_t step;   // elements from one column to the next; 0: 1. Only of tensors of floats
+    uint64_t skip;   // elements before row 0; only with a step
 };
 
 // Writes the elements of a rectangle to out[rows][cols]. The tensor must have a dtype or a known

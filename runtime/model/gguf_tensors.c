@@ -26,14 +26,14 @@ struct name_pair {
 #define DENSE_FIRST "ernie4_5-moe glm4moe" // mixtures whose first layers may be dense
 #define NORM_BEFORE                                                                                \
     "cohere2 command-r ernie4_5 gemma gemma3 glm4 granite hunyuan-dense llama mistral3 phi3 "      \
-    "qwen2 qwen3 seed_oss smollm3 " MIXTURES " " DENSE_FIRST
+    "qwen2 qwen3 seed_oss smollm3 gpt-oss " MIXTURES " " DENSE_FIRST
 #define FFN_NORM                                                                                   \
     "ernie4_5 ernie4_5-moe gemma granite hunyuan-dense llama mistral3 phi3 qwen2 qwen3 "           \
     "smollm3 " MIXTURES
 #define GATE                                                                                       \
     "cohere2 command-r ernie4_5 exaone4 gemma gemma3 granite hunyuan-dense llama mistral3 olmo2 "  \
     "qwen2 qwen3 seed_oss smollm3 " DENSE_FIRST
-#define SPLIT_QKV GATE " glm4 " MIXTURES
+#define SPLIT_QKV GATE " glm4 gpt-oss " MIXTURES
 
 static const struct name_pair names[] = {
     {NULL, "token_embd", "model.embed_tokens"},
@@ -48,11 +48,12 @@ static const struct name_pair names[] = {
     {"hunyuan-dense", "blk.%u.attn_k_norm", LAYER "self_attn.key_layernorm"},
     {NULL, "blk.%u.attn_q_norm", LAYER "self_attn.q_norm"},
     {NULL, "blk.%u.attn_k_norm", LAYER "self_attn.k_norm"},
+    {NULL, "blk.%u.attn_sinks", LAYER "self_attn.sinks"},
     {NULL, "blk.%u.attn_output", LAYER "self_attn.o_proj"},
     {FFN_NORM, "blk.%u.ffn_norm", LAYER "post_attention_layernorm"},
     {"gemma3", "blk.%u.ffn_norm", LAYER "pre_feedforward_layernorm"},
     {"glm4", "blk.%u.ffn_norm", LAYER "post_attention_layernorm"},
-    {"exaone4 gemma3 glm4moe olmo2 seed_oss", "blk.%u.post_attention_norm",
+    {"exaone4 gemma3 glm4moe gpt-oss olmo2 seed_oss", "blk.%u.post_attention_norm",
      LAYER "post_attention_layernorm"},
     {"glm4", "blk.%u.post_attention_norm", LAYER "post_self_attn_layernorm"},
     {"exaone4 gemma3 olmo2", "blk.%u.post_ffw_norm", LAYER "post_feedforward_layernorm"},

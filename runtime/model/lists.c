@@ -133,9 +133,11 @@ static void list_add_experts(struct layer_list *list, const struct model_config 
     bool shared = config->experts.shared_width > 0;
     if (shared)
         list_add_shared(list, names, in);
-    list_add(list,
-             (struct forward_op){
-                 .run = forward_head, .in = in, .out = BUFFER_ROUTER, .weight = LAYER_ROUTER});
+    list_add(list, (struct forward_op){.run = forward_head,
+                                       .in = in,
+                                       .out = BUFFER_ROUTER,
+                                       .weight = LAYER_ROUTER,
+                                       .bias = LAYER_ROUTER_BIAS});
     list_add(list, (struct forward_op){.run = layer_route,
                                        .in = BUFFER_ROUTER,
                                        .out = BUFFER_ROUTING,

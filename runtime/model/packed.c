@@ -278,6 +278,10 @@ enum weight_format packed_format(const struct packed *p)
     } formats[] = {{128, WEIGHT_INT4_128, WEIGHT_INT4Z_128},
                    {64, WEIGHT_INT4_64, WEIGHT_INT4Z_64},
                    {32, WEIGHT_Q4_0, WEIGHT_INT4Z_32}};
+    bool e2m1 = p->bits == 4 && p->values == packed_e2m1() && p->scale_type == PACKED_E8M0;
+    if (e2m1 && p->order == INT4_BY_ROW && !p->high_first && p->factor == 1 && p->last == 1 &&
+        p->scale_rows == 1 && p->scale_cols % 32 == 0 && !p->zeros && p->k % 32 == 0)
+        return WEIGHT_MXFP4;
     bool integers = p->bits == 4 && !p->values && !p->group_of && !p->zero_bytes && !p->high_first;
     bool scales = p->scale_type <= PACKED_BF16 && p->factor == 1 && p->scale_rows == 1 &&
                   p->last == 1 && !p->nested;
@@ -293,13 +297,15 @@ struct weight_int4 packed_int4(const struct packed *p)
 {
     static const enum dtype types[] = {
         [PACKED_F32] = DTYPE_F32, [PACKED_F16] = DTYPE_F16, [PACKED_BF16] = DTYPE_BF16};
+    bool e2m1 = packed_format(p) == WEIGHT_MXFP4;
     check(packed_format(p) != WEIGHT_FLOATS, "codes of %s", p->words);
     return (struct weight_int4){.order = p->order,
                                 .codes = p->codes,
                                 .scales = p->scales,
                                 .zeros = p->zeros,
                                 .zeros_add = p->zeros_add,
-                                .scale_dtype = types[p->scale_type],
+                                .scale_dtype = e2m1 ? DTYPE_F32 : types[p->scale_type],
+                                .e2m1 = e2m1,
                                 .n = p->n,
                                 .k = p->k,
                                 .group = p->scale_cols};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that a safetensors folder stores as codes with scales: FP8, AWQ, GPTQ,
-// compressed-tensors, ModelOpt and bitsandbytes. packed_find.h turns the tensors of such a module
-// into one tensor `NAME.weight`, whose elements this file computes. All formats are one formula, in
-// float32:
+// compressed-tensors, ModelOpt, bitsandbytes and the stacks of GPT-OSS. packed_find.h turns the
+// tensors of such a module into one tensor `NAME.weight`, whose elements this file computes. All
+// formats are one formula, in float32:
 //
 //   element (r, c) = (value of its code - zero point) * scale
 //

@@ -30,6 +30,7 @@ struct module_find {
     struct text base;          // "model.layers.0.mlp.up_proj"
     const struct tensor *code; // tensor of the codes
     struct packed *p;
+    uint32_t stack; // number of matrices that the codes are; 0: one, which is no stack
 };
 
 static bool type_is(const struct tensor *tensor, const char *type)
@@ -131,10 +132,12 @@ static void module_finish(struct module_find *m)
     struct tensor *t = arena_alloc(m->f->arena, sizeof *t);
     *t = *m->code;
     m->f->made[m->code - m->f->list] = t;
-    t->name = arena_format(m->f->arena, "%.*s.weight", (int)m->base.bytes, m->base.at);
-    t->dims = 2;
-    t->shape[0] = m->p->n;
-    t->shape[1] = m->p->k;
+    t->name = arena_format(m->f->arena, m->stack > 0 ? "%.*s" : "%.*s.weight", (int)m->base.bytes,
+                           m->base.at);
+    t->dims = m->stack > 0 ? 3 : 2;
+    t->shape[0] = m->stack;
+    t->shape[t->dims - 2] = m->p->n / (m->stack > 0 ? m->stack : 1);
+    t->shape[t->dims - 1] = m->p->k;
     t->type = m->p->words;
     t->dtype = -1;
     t->packed = m->p;
@@ -656,20 +659,54 @@ static enum status rows_read(struct module_find *m, bool *found)
     return status;
 }
 
+// Stacks of GPT-OSS: codes E2M1 [experts, rows, columns / 32, 16] and scales [experts, rows,
+// columns / 32].
+static enum status stack_read(struct module_find *m, bool *found)
+{
+    const uint64_t *shape = m->code->shape;
+    struct tensor *scale;
+    *found = type_is(m->code, "U8") && m->code->dims == 4 && shape[3] == 16;
+    if (!*found)
+        return STATUS_OK;
+    enum status status = part_need(&scale, m, "_scales");
+    if (status == STATUS_OK)
+        status = size_set(m, shape[0] * shape[1], shape[2] * 32);
+    if (status != STATUS_OK)
+        return status;
+    struct packed *p = m->p;
+    if (!type_is(scale, "U8") || scale->dims != 3 || scale->shape[0] != shape[0] ||
+        scale->shape[1] != shape[1] || scale->shape[2] != shape[2])
+        return part_wrong(
+            m, scale, "the scales of these codes are U8 [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]",
+            shape[0], shape[1], shape[2]);
+    m->stack = (uint32_t)shape[0];
+    p->bits = 4;
+    p->values = packed_e2m1();
+    p->scales = scale->map;
+    p->scale_type = PACKED_E8M0;
+    p->scale_cols = 32;
+    p->group_step = 1;
+    p->row_step = p->groups = (uint32_t)shape[2];
+    snprintf(p->words, sizeof p->words, "MXFP4, groups of 32");
+    return STATUS_OK;
+}
+
 // Reads the module of a tensor if the tensor holds codes.
 static enum status module_read(struct packed_finder *f, const struct tensor *tensor)
 {
     static const struct {
         const char *tail;
         enum status (*read)(struct module_find *m, bool *found);
-    } kinds[] = {
-        {".weight", weight_read}, {".qweight", columns_read}, {".weight_packed", rows_read}};
+    } kinds[] = {{".weight", weight_read},
+                 {".qweight", columns_read},
+                 {".weight_packed", rows_read},
+                 {"_blocks", stack_read}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t tail = strlen(kinds[i].tail), bytes = tensor->name.bytes;
         if (bytes == tail || !text_ends(tensor->name, kinds[i].tail))
             continue;
         struct packed packed = {.bits = 0};
-        struct module_find m = {f, {tensor->name.at, bytes - tail}, tensor, &packed};
+        struct module_find m = {f, {tensor->name.at, bytes - tail}, tensor, &packed, 0};
         bool found;
         enum status status = kinds[i].read(&m, &found);
         if (status != STATUS_OK || !found)

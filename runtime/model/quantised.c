@@ -61,6 +61,7 @@ static const struct method *method_find(const char *name)
         {"auto-round", "packing_format", round},
         {"intel/auto-round", "packing_format", round},
         {"bitsandbytes", NULL, any},
+        {"mxfp4", NULL, any},
     };
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
         if (strcmp(name, methods[i].name) == 0)

@@ -379,6 +379,21 @@ static void weight_add_ffn(struct lister *p, uint32_t layer)
     weight_add_stacked(p, layer, &down);
 }
 
+static void sinks_add(struct lister *p, uint32_t layer)
+{
+    char name[NAME_MAX_BYTES];
+    bool gguf = p->args->tensors && tensors_are_gguf(p->args->tensors);
+    weight_name(name, p, p->config->arch->names->sinks, layer, gguf ? ".weight" : "");
+    struct weight_spec spec = {layer_weight_index(layer, LAYER_SINKS),
+                               WEIGHT_VECTOR,
+                               DTYPE_F32,
+                               FILL_ZEROS,
+                               span_whole(1),
+                               1,
+                               {{name, p->args->sizes->heads}}};
+    weight_add(p, &spec);
+}
+
 static void weight_add_layer(struct lister *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
@@ -392,6 +407,8 @@ static void weight_add_layer(struct lister *p, uint32_t layer)
     struct stacked o = {LAYER_O, q, 1, c->o_bias, {{&names->o, hidden}}};
     weight_add_stacked(p, layer, &qkv);
     weight_add_stacked(p, layer, &o);
+    if (names->sinks)
+        sinks_add(p, layer);
     if (c->kinds[c->layer_kind[layer]].experts)
         weight_add_experts(p, layer);
     else

@@ -39,6 +39,7 @@ enum layer_weight {
     LAYER_QKV_BIAS,
     LAYER_O,
     LAYER_O_BIAS,
+    LAYER_SINKS,
     LAYER_Q_NORM,
     LAYER_K_NORM,
     LAYER_NORM_ATTN,
@@ -51,7 +52,8 @@ enum layer_weight {
     LAYER_UP_BIAS,
     LAYER_DOWN,
     LAYER_DOWN_BIAS,
-    LAYER_ROUTER,            // one row for each expert of the model, on every rank
+    LAYER_ROUTER, // one row for each expert of the model, on every rank
+    LAYER_ROUTER_BIAS,
     LAYER_ROUTER_CORRECTION, // see struct route_args
     LAYER_EXPERT_UP,         // a stack: gate and up of each expert that the rank holds
     LAYER_EXPERT_UP_BIAS,
@@ -87,6 +89,8 @@ struct weight_part {
     uint32_t from_row, from_col; // first row and column in the tensor
     uint32_t rows, cols;         // size of the part
     uint32_t stride;             // columns of the entire tensor
+    uint32_t step;               // elements from one column to the next; 0: 1, neighbours
+    uint64_t skip;               // elements of the tensor before the matrix that has the part
     uint32_t head, rotary;       // rows of a head whose first `rotary` rows are interleaved; or 0
     float addend, factor;        // the values are (stored + addend) * factor; factor 0: as stored
     uint32_t seed;               // without a checkpoint: the part's first row in the unsplit weight

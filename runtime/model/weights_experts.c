@@ -39,6 +39,7 @@ static struct arch_experts names_of(const struct lister *p)
     if (!p->args->tensors || !tensors_are_gguf(p->args->tensors))
         return names;
     struct arch_experts file = gguf_experts;
+    file.biases = names.biases;
     file.correction = names.correction ? file.correction : NULL;
     file.shared_factor = names.shared_factor ? file.shared_factor : NULL;
     return file;
@@ -52,7 +53,19 @@ struct stack {
     const char *stack[2]; // names of the tensors of all experts
     uint32_t rows, cols;  // size of one expert's tensor
     bool stored;          // true if the checkpoint has the tensors of all experts
+    const struct arch_experts *names;
 };
+
+static const char *weight_tail(const struct stack *s)
+{
+    return s->names->complete ? "" : ".weight";
+}
+
+// Returns true if one tensor has the rows of gate and up.
+static bool is_fused(const struct stack *s)
+{
+    return s->each == 2 && s->stack[0] == s->stack[1];
+}
 
 // Returns true if the checkpoint has the tensors of all experts.
 static bool stack_stored(const struct lister *p, uint32_t layer, const struct stack *s)
@@ -60,7 +73,7 @@ static bool stack_stored(const struct lister *p, uint32_t layer, const struct st
     char name[NAME_MAX_BYTES];
     if (!s->stack[0] || !p->args->tensors)
         return false;
-    weight_name(name, p, s->stack[0], layer, ".weight");
+    weight_name(name, p, s->stack[0], layer, weight_tail(s));
     return !s->name[0] || tensors_find(p->args->tensors, name) != NULL;
 }
 
@@ -74,10 +87,25 @@ static void stack_part_find(struct lister *p, uint32_t layer, const struct stack
         weight_part_find(p, part, name, 0, s->rows, s->cols);
         return;
     }
-    bool fused = s->each == 2 && s->stack[0] == s->stack[1];
-    weight_name(name, p, s->stack[i], layer, ".weight");
-    part->from_row = fused ? (2 * expert + i) * s->rows : expert * s->rows;
-    weight_part_find(p, part, name, p->config->experts.count, s->rows * (fused ? 2 : 1), s->cols);
+    uint32_t count = p->config->experts.count, rows = s->rows * (is_fused(s) ? 2 : 1);
+    bool paired = s->names->paired && is_fused(s);
+    weight_name(name, p, s->stack[i], layer, weight_tail(s));
+    const struct tensor *tensor = tensors_find(p->args->tensors, name);
+    if (s->names->turned && !(tensor && tensor->packed)) {
+        part->skip = (uint64_t)expert * s->cols * rows;
+        part->step = rows;
+        part->stride = paired ? 2 : 1;
+        part->from_row = paired || !is_fused(s) ? 0 : i * s->rows;
+        part->from_col = paired ? i : 0;
+        weight_part_find(p, part, name, count, s->cols, rows);
+        return;
+    }
+    part->from_row = is_fused(s) && !paired ? (2 * expert + i) * s->rows : expert * s->rows;
+    if (paired) { // two rows that are neighbours count as one row of twice the columns
+        part->stride = 2 * s->cols;
+        part->from_col = i * s->cols;
+    }
+    weight_part_find(p, part, name, count, rows, s->cols);
 }
 
 // Finds the tensors of the experts that other ranks hold, so that they do not count as unused.
@@ -126,6 +154,37 @@ static void stack_add(struct lister *p, uint32_t layer, struct stack *s)
     weight_entry_finish(p, entry, false);
 }
 
+// Adds the biases of a stack, [experts][rows] in the checkpoint.
+static void stack_bias_add(struct lister *p, uint32_t layer, const struct stack *s)
+{
+    const struct model_span *experts = &p->args->sizes->experts;
+    uint32_t whole = s->rows * (is_fused(s) ? 2 : 1);
+    bool paired = s->names->paired && is_fused(s);
+    if (p->status != STATUS_OK)
+        return;
+    struct weight_shape shape = {
+        .use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = experts->count * s->each * s->rows, .k = 1};
+    struct weight_entry *entry = weight_entry_add(p, layer_weight_index(layer, s->kind) + 1, &shape,
+                                                  FILL_ZEROS, experts->count * s->each);
+    for (uint32_t j = 0; j < entry->part_count && p->status == STATUS_OK; j++) {
+        struct weight_part *part = &entry->parts[j];
+        uint32_t expert = experts->first + j / s->each, i = j % s->each;
+        char name[NAME_MAX_BYTES];
+        *part =
+            (struct weight_part){.to_row = j * s->rows, .rows = s->rows, .cols = 1, .stride = 1};
+        if (!p->args->tensors)
+            continue;
+        part->stride = paired ? 2 : 1;
+        part->from_row =
+            paired ? expert * s->rows : expert * whole + (is_fused(s) ? i * s->rows : 0);
+        part->from_col = paired ? i : 0;
+        weight_name(name, p, s->stack[i], layer, s->names->complete ? "_bias" : ".bias");
+        weight_part_find(p, part, name, 0, p->config->experts.count, whole);
+    }
+    p->list->parameter_count += (uint64_t)experts->whole * s->each * s->rows;
+    weight_entry_finish(p, entry, true);
+}
+
 static void shared_add(struct lister *p, uint32_t layer, const struct arch_experts *names)
 {
     struct model_span hidden = span_whole(p->config->hidden), inner = p->args->sizes->shared;
@@ -151,11 +210,17 @@ void weight_add_experts(struct lister *p, uint32_t layer)
                        {names.gate_stack, names.up_stack},
                        e->width,
                        p->config->hidden,
-                       false};
+                       false,
+                       &names};
     struct stack down = {LAYER_EXPERT_DOWN, 1,        {names.down}, {names.down_stack},
-                         p->config->hidden, e->width, false};
+                         p->config->hidden, e->width, false,        &names};
     char name[NAME_MAX_BYTES];
     add_rows(p, layer, LAYER_ROUTER, names.router, e->count);
+    if (names.biases) {
+        weight_name(name, p, names.router, layer, ".bias");
+        weight_add_vector(p, layer_weight_index(layer, LAYER_ROUTER_BIAS), name, e->count,
+                          FILL_ZEROS);
+    }
     if (names.correction) {
         weight_name(name, p, names.correction, layer, "");
         weight_add_vector(p, layer_weight_index(layer, LAYER_ROUTER_CORRECTION), name, e->count,
@@ -163,6 +228,10 @@ void weight_add_experts(struct lister *p, uint32_t layer)
     }
     stack_add(p, layer, &up);
     stack_add(p, layer, &down);
+    if (names.biases) {
+        stack_bias_add(p, layer, &up);
+        stack_bias_add(p, layer, &down);
+    }
     if (e->shared_width > 0)
         shared_add(p, layer, &names);
 }

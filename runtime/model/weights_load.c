@@ -36,7 +36,7 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     float *row = heap_alloc(2 * width * sizeof *row);
     for (int p = 0; p < 2; p++) {
         const struct weight_part *part = &entry->parts[p];
-        const struct tensor_place place = {part->from_row, 1, 0, width, width};
+        const struct tensor_place place = {part->from_row, 1, 0, width, width, 0, 0};
         tensor_rows_read(row + p * width, part->tensor, &place);
     }
     for (uint32_t i = 0; i < width; i++)
@@ -56,7 +56,7 @@ static enum status put_distance(struct loader *l, struct weight *weight,
     float *table = heap_alloc((size_t)weight->shape.n * sizeof *table);
     if (entry->part_count > 0) {
         const struct weight_part *part = &entry->parts[0];
-        const struct tensor_place place = {0, part->rows, 0, part->cols, part->stride};
+        const struct tensor_place place = {0, part->rows, 0, part->cols, part->stride, 0, 0};
         float *values = heap_alloc_zeroed((size_t)part->rows * part->cols, sizeof *values);
         if (part->tensor) // else without a checkpoint, with values of zero
             tensor_rows_read(values, part->tensor, &place);
@@ -133,11 +133,11 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
     }
     for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
         uint32_t count = part->rows - done < each ? part->rows - done : each;
-        struct compute_job job = {
-            part,
-            &tensor,
-            {part->from_row + done, count, part->from_col, part->cols, part->stride},
-            rows};
+        struct compute_job job = {part,
+                                  &tensor,
+                                  {part->from_row + done, count, part->from_col, part->cols,
+                                   part->stride, part->step, part->skip},
+                                  rows};
         struct weight_source source = {
             .map = rows, .fd = -1, .dtype = DTYPE_F32, .rows = count, .cols = part->cols};
         status = rows_compute(l, &job);
@@ -184,7 +184,9 @@ static enum status put_codes(struct loader *l, struct weight *weight,
 static enum status put_int4(struct loader *l, struct weight *weight, const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
-    const struct weight_int4 int4 = packed_int4(tensor->packed);
+    struct weight_int4 int4 = packed_int4(tensor->packed);
+    int4.n = (uint32_t)((uint64_t)int4.n * int4.k / part->stride); // several rows may count as one
+    int4.k = part->stride;
     struct weight_source source = {
         .fd = -1,
         .rows = part->rows,
@@ -208,7 +210,8 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
     if (weight->shape.part_count > 0 && l->list->codes)
         return tensor->packed ? put_int4(l, weight, part) : put_codes(l, weight, part);
     if (tensor->packed || tensor->blocks || tensor->rope_head > 0 || part->head > 0 ||
-        part->addend != 0 || part->factor != 0)
+        part->addend != 0 || part->factor != 0 || part->step > 0 ||
+        (weight->shape.use == WEIGHT_VECTOR && part->stride > part->cols))
         return put_rows(l, weight, part);
     struct weight_source source = {
         .map = tensor->map,

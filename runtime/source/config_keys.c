@@ -72,6 +72,7 @@ static const struct config_key keys[] = {
     DECODERS("dim_model_base", NULL, NEUTRAL_HIDDEN, 0, "a divisor of the logits"),
     DECODERS("clip_qkv", "attention.clamp_kqv", NEUTRAL_NUMBER, 0, "a limit of q, k and v"),
     DECODERS("swiglu_limit", NULL, NEUTRAL_NUMBER, 0, "a limit in the feed-forward layers"),
+    READ(KEY_DECODERS, "swiglu_alpha", "a factor in the feed-forward layers"),
 
     // Norms, order of operations, activation.
     DECODERS("use_qk_norm", NULL, NEUTRAL_NUMBER, 0, "a norm of q and k"),

@@ -42,6 +42,8 @@ static const struct gguf_mixture glm4_mixture = {
         .score = gating,                                                                           \
         .flags = (more),                                                                           \
     }
+static const struct gguf_mixture gpt_oss_mixture =
+    PLAIN_MIXTURE("GptOssForCausalLM", "num_local_experts", GGUF_SCORE_CHOSEN, 0);
 static const struct gguf_mixture granite_mixture =
     PLAIN_MIXTURE("GraniteMoeForCausalLM", "num_local_experts", GGUF_SCORE_SOFTMAX, 0);
 static const struct gguf_mixture minimax_mixture =
@@ -89,6 +91,8 @@ static const struct gguf_family families[] = {
      6, NULL, NULL},
     {"glm4", "Glm4ForCausalLM", NULL, NULL, 0, 0, NULL, NULL},
     MIXTURE("glm4moe", "Glm4MoeForCausalLM", GGUF_QK_NORM, NULL, glm4_mixture),
+    {"gpt-oss", "GptOssForCausalLM", NULL, NULL, GGUF_WINDOW | GGUF_YARN_EXACT, 2, NULL,
+     &gpt_oss_mixture},
     {"granite", "GraniteForCausalLM", NULL, NULL, GGUF_PAIRED | GGUF_MULTIPLIERS | GGUF_ROPE_SWITCH,
      0, GRANITE_KEYS, NULL},
     MIXTURE("granitemoe", "GraniteMoeForCausalLM",

@@ -20,6 +20,7 @@ enum gguf_family_flag {
     GGUF_LAYER_NORM = 256,   // norms are LayerNorm; norms of q and k are refused
     GGUF_LOGIT_SCALE = 512,  // logits are multiplied by logit_scale
     GGUF_ROPE_WINDOW = 1024, // only layers with a window have rotary embeddings
+    GGUF_YARN_EXACT = 4096,  // the limits of yarn are not rounded
     GGUF_QK_NORM = 2048,     // use_qk_norm is written: true if q and k have norms
 };
 

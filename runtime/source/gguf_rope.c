@@ -125,6 +125,8 @@ static void put_scaling(struct config_writer *w, const struct scaling *scaling)
                       config_number_get(w, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
     config_put_number(w, "beta_slow",
                       config_number_get(w, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
+    if (w->family->flags & GGUF_YARN_EXACT)
+        json_put_literal(w->out, ",\"truncate\":false");
     put_temperature(w);
     json_put_literal(w->out, "}");
 }

@@ -21,7 +21,7 @@ static void tensors_read(const struct tensor *list, uint32_t count)
             continue;
         uint32_t stride = (uint32_t)t->shape[1], cols = stride < COLS ? stride : COLS;
         for (uint64_t r = 0; r < elements / stride && r < 4096; r++) {
-            const struct tensor_place place = {(uint32_t)r, 1, stride - cols, cols, stride};
+            const struct tensor_place place = {(uint32_t)r, 1, stride - cols, cols, stride, 0, 0};
             tensor_rows_read(row, t, &place);
             last = row[cols - 1];
         }

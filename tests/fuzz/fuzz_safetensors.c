@@ -23,7 +23,7 @@ static void packed_fuzz(struct tensor *list, uint32_t count, struct arena *arena
         float *row = heap_alloc(cols * sizeof *row);
         for (uint32_t r = 0; r < rows; r++)
             tensor_rows_read(row, &list[i],
-                             &(struct tensor_place){r, 1, 0, (uint32_t)cols, (uint32_t)cols});
+                             &(struct tensor_place){r, 1, 0, (uint32_t)cols, (uint32_t)cols, 0, 0});
         heap_free(row);
     }
 }

@@ -397,6 +397,7 @@ static bool name_make(char out[NAME_BYTES], const char *name, const char *family
         {"exaone4", "post_feedforward_layernorm.", "post_ffw_norm."},
         {"seed_oss", "post_attention_layernorm.", "post_attention_norm."},
         {"glm4moe", "post_attention_layernorm.", "post_attention_norm."},
+        {"gpt-oss", "post_attention_layernorm.", "post_attention_norm."},
         {"hunyuan-dense", "self_attn.query_layernorm.", "attn_q_norm."},
         {"hunyuan-dense", "self_attn.key_layernorm.", "attn_k_norm."},
     };
@@ -426,6 +427,12 @@ static bool name_make(char out[NAME_BYTES], const char *name, const char *family
         {"mlp.experts.0.gate_proj.", "ffn_gate_exps."},
         {"mlp.experts.0.up_proj.", "ffn_up_exps."},
         {"mlp.experts.0.down_proj.", "ffn_down_exps."},
+        {"self_attn.sinks", "attn_sinks.weight"},
+        {"mlp.router.", "ffn_gate_inp."},
+        {"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias"},
+        {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight"},
+        {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
+        {"mlp.experts.down_proj", "ffn_down_exps.weight"},
         {"block_sparse_moe.gate.weight", "ffn_gate_inp.weight"},
         {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
         {"block_sparse_moe.experts.0.w1.", "ffn_gate_exps."},
@@ -583,6 +590,40 @@ static void put_halves(struct gguf_build *b, const char *name, const uint64_t sh
     }
 }
 
+// Adds a tensor [experts][columns][rows] of GPT-OSS, or its biases [experts][rows], with the rows
+// of an expert from row `first` on, every step-th.
+static void put_turned(struct gguf_build *b, const char *name, const uint64_t shape[3],
+                       uint32_t dims, const float *data, uint32_t first, uint32_t step)
+{
+    uint64_t rows = shape[0], columns = dims == 3 ? shape[1] : 1, experts = shape[dims - 1];
+    uint64_t kept = rows / step, at = 0;
+    float *made = heap_alloc(experts * kept * columns * sizeof *made);
+    for (uint64_t e = 0; e < experts; e++)
+        for (uint64_t r = first; r < rows; r += step)
+            for (uint64_t c = 0; c < columns; c++)
+                made[at++] = data[(e * columns + c) * rows + r];
+    uint64_t matrices[3] = {columns, kept, experts}, biases[2] = {kept, experts};
+    gguf_tensor_add(b, name, dims == 3 ? matrices : biases, dims, 0, made, at * sizeof *made);
+    heap_free(made);
+}
+
+// Adds a tensor of all experts of GPT-OSS; returns false if the tensor is another one.
+static bool put_gpt_oss(struct gguf_build *b, const struct golden_tensor *tensor,
+                        const uint64_t shape[3], uint32_t dims, const char *data)
+{
+    const float *floats = (const float *)(const void *)data;
+    char name[NAME_BYTES], up[NAME_BYTES];
+    if (!strstr(tensor->name, "mlp.experts.") || !name_make(name, tensor->name, "gpt-oss"))
+        return false;
+    char *at = strstr(name, "gate_exps");
+    put_turned(b, name, shape, dims, floats, 0, at ? 2 : 1);
+    if (!at)
+        return true;
+    snprintf(up, sizeof up, "%.*sup%s", (int)(at - name), name, at + strlen("gate"));
+    put_turned(b, up, shape, dims, floats, 1, 2);
+    return true;
+}
+
 static void put_tensors(struct gguf_build *b, const json_t *golden, const char *family)
 {
     const json_t *config = json_object_get(golden, "config");
@@ -615,9 +656,12 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         bool norm = strstr(tensor.name, "norm.weight") && strncmp(family, "gemma", 5) == 0;
         for (uint64_t e = 0; norm && e < made.bytes / sizeof(float); e++)
             ((float *)(void *)data)[e] += 1;
-        if (strstr(tensor.name, "input_linear") && name_make(name, tensor.name, family))
+        bool made_turned =
+            strcmp(family, "gpt-oss") == 0 && put_gpt_oss(b, &tensor, shape, dims, data);
+        if (!made_turned && strstr(tensor.name, "input_linear") &&
+            name_make(name, tensor.name, family))
             put_halves(b, name, shape, data);
-        else if (name_make(name, tensor.name, family))
+        else if (!made_turned && name_make(name, tensor.name, family))
             gguf_tensor_add(b, name, shape, dims, 0, data, made.bytes);
         heap_free(data);
         heap_free(made.data);
@@ -634,6 +678,7 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
         json_object_get(json_object_get(golden, "files"), "1_Pooling/config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const char *family = strcmp(type, "gemma3_text") == 0        ? "gemma3"
+                         : strcmp(type, "gpt_oss") == 0          ? "gpt-oss"
                          : strcmp(type, "qwen3_moe") == 0        ? "qwen3moe"
                          : strcmp(type, "qwen2_moe") == 0        ? "qwen2moe"
                          : strcmp(type, "mixtral") == 0          ? "llama"

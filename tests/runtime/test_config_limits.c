@@ -439,6 +439,7 @@ static void test_every_architecture_has_its_defaults(void **state)
         {"GemmaForCausalLM", MODEL_GENERATOR, 16, 256, 0, 0, 0, YES_NO, 1e-6},
         {"Glm4ForCausalLM", MODEL_GENERATOR, 2, 128, 0, 0, 0, BIASED, 1.5625e-7},
         {"Glm4MoeForCausalLM", MODEL_GENERATOR, 8, 16, 0, 0, 0, 0, 1e-5},
+        {"GptOssForCausalLM", MODEL_GENERATOR, 8, 64, 128, 0, 0, BIASED, 1e-5},
         {"GraniteForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-6},
         {"GraniteMoeForCausalLM", MODEL_GENERATOR, 32, 16, 0, 0, 0, 0, 1e-6},
         {"GteForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 0, 1, BIASED, 1e-12},

@@ -55,6 +55,7 @@ static void test_every_family_has_its_routing(void **state)
         {"MixtralForCausalLM", "", {8, 2, 512, 0, ROUTE_SOFTMAX_CHOSEN, 0, 0, false, 1}, "eeee"},
         {"OlmoeForCausalLM", "", {64, 8, 512, 0, ROUTE_SOFTMAX_ALL, 0, 0, false, 1}, "eeee"},
         {"GraniteMoeForCausalLM", "", {8, 2, 512, 0, ROUTE_SOFTMAX_CHOSEN, 0, 0, false, 1}, "eeee"},
+        {"GptOssForCausalLM", "", {128, 4, 512, 0, ROUTE_SOFTMAX_CHOSEN, 0, 0, false, 1}, "eeee"},
         {"Glm4MoeForCausalLM", "", {128, 8, 1408, 1408, ROUTE_SIGMOID, 0, 0, true, 1}, "deee"},
         {"Glm4MoeForCausalLM",
          ",\"n_group\":8,\"topk_group\":4,\"routed_scaling_factor\":2.5,"

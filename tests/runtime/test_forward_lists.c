@@ -117,7 +117,7 @@ static void test_no_op_reads_overwritten_buffers(void **state)
         "llama",       "qwen3",        "llama-mean",   "qwen2-classifier", "bert-mean",
         "bert-rerank", "roberta-mean", "qwen2-window", "gemma3",           "olmo2",
         "granite",     "exaone4",      "cohere",       "qwen3-moe",        "qwen2-moe",
-        "glm4-moe",    "olmoe"};
+        "glm4-moe",    "olmoe",        "gpt-oss"};
     struct error err;
     struct device *device;
     struct device_options options = {.threads = 1, .exact = true};

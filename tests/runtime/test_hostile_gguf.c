@@ -47,7 +47,8 @@ enum operation {
 
 #define FAMILIES                                                                                   \
     "bert, cohere2, command-r, ernie4_5, ernie4_5-moe, exaone4, gemma, gemma3, glm4, glm4moe, "    \
-    "granite, granitemoe, hunyuan-dense, llama, minimax-m2, mistral3, olmo2, olmoe, phi3, qwen2, " \
+    "gpt-oss, granite, granitemoe, hunyuan-dense, llama, minimax-m2, mistral3, olmo2, olmoe, "     \
+    "phi3, qwen2, "                                                                                \
     "qwen2moe, qwen3, qwen3moe, seed_oss and smollm3 are served, take a model of one of them"
 
 static const struct hostile {

@@ -26,10 +26,10 @@
 enum { VOCAB = 64 };
 
 static const char *const all[] = {
-    "fp8-tensor", "fp8-row",        "fp8-block",  "modelopt-fp8", "awq",     "gptq-4",
-    "gptq-even",  "gptq-order",     "gptq-2",     "gptq-3",       "gptq-8",  "pack-4",
-    "pack-4z",    "pack-8",         "pack-order", "int-8",        "int-8z",  "pack-nvfp4",
-    "pack-mxfp4", "modelopt-mixed", "bnb-nf4",    "bnb-fp4",      "bnb-int8"};
+    "fp8-tensor", "fp8-row",        "fp8-block",  "modelopt-fp8", "awq",      "gptq-4",
+    "gptq-even",  "gptq-order",     "gptq-2",     "gptq-3",       "gptq-8",   "pack-4",
+    "pack-4z",    "pack-8",         "pack-order", "int-8",        "int-8z",   "pack-nvfp4",
+    "pack-mxfp4", "modelopt-mixed", "bnb-nf4",    "bnb-fp4",      "bnb-int8", "gpt-oss"};
 static const char *const *models = all;
 static uint32_t model_count = sizeof all / sizeof all[0];
 
@@ -70,21 +70,25 @@ static void weight_check(const struct tensors *tensors, const json_t *entry, con
     const struct tensor *tensor = tensors_find(tensors, name);
     assert_non_null(tensor);
     assert_non_null(tensor->packed);
-    assert_true(tensor->dims == 2 && tensor->shape[0] == n && tensor->shape[1] == k);
+    if (tensor->dims == 3) // experts
+        assert_true(tensor->shape[0] * tensor->shape[1] == n && tensor->shape[2] == k);
+    else
+        assert_true(tensor->dims == 2 && tensor->shape[0] == n && tensor->shape[1] == k);
     if (!strstr(words, tensor->type))
         fail_msg("%s: is '%s', not of '%s'", name, tensor->type, words);
     float *whole = heap_alloc((size_t)n * k * sizeof *whole);
     float *part = heap_alloc((size_t)n * k * sizeof *part);
-    tensor_rows_read(whole, tensor, &(struct tensor_place){0, n, 0, k, k});
+    tensor_rows_read(whole, tensor, &(struct tensor_place){0, n, 0, k, k, 0, 0});
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, floats_hash(whole, (uint64_t)n * k));
     if (strcmp(hash, json_string_value(json_array_get(entry, 2))) != 0)
         fail_msg("%s: hash %s", name, hash);
     static const struct tensor_place places[] = {
-        {5, 27, 3, 59, 0}, {31, 33, 16, 80, 0}, {1, 1, 7, 1, 0}};
+        {5, 27, 3, 59, 0, 0, 0}, {31, 33, 16, 80, 0, 0, 0}, {1, 1, 7, 1, 0, 0, 0}};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct tensor_place place = places[i];
         place.stride = k;
+        place.cols = place.cols < k - place.first_col ? place.cols : k - place.first_col;
         tensor_rows_read(part, tensor, &place);
         for (uint32_t r = 0; r < place.rows; r++)
             assert_memory_equal(part + (size_t)r * place.cols,
@@ -299,7 +303,7 @@ static void test_zero_points_follow_the_declaration(void **state)
         assert_int_equal(tensors_open(&tensors, folder, &err), STATUS_OK);
         const struct tensor *t = tensors_find(tensors, "model.layers.0.self_attn.q_proj.weight");
         float values[3];
-        tensor_rows_read(values, t, &(struct tensor_place){9, 3, 4, 1, 128});
+        tensor_rows_read(values, t, &(struct tensor_place){9, 3, 4, 1, 128, 0, 0});
         for (int r = 0; r < 3; r++) {
             base[r] = i == 0 ? values[r] : base[r];
             uint16_t scale;
