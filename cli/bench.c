@@ -102,6 +102,9 @@ static enum status session_prepare(struct bench_session *b, struct error *err)
         status = bench_trace_open(&b->trace, o, err);
     if (status == STATUS_OK && s->dataset)
         status = bench_dataset_open(&b->dataset, o, err);
+    if (status == STATUS_OK && s->dataset && s->requests == 0 && o->requests_max < UINT64_MAX &&
+        o->requests_max > b->dataset.count)
+        o->requests_max = b->dataset.count; // each prompt once
     if (status == STATUS_OK && first->model[0] == '\0')
         status = bench_model_find(first->model, sizeof first->model, o, err);
     if (status == STATUS_OK)
@@ -305,6 +308,21 @@ static const char *remote_option(const struct texts *given)
     return NULL;
 }
 
+// Returns the first given option that has no effect on `weft bench compare`; NULL: none.
+static const char *load_option(const struct texts *given)
+{
+    static const char *const used[] = {"primary", "interval",        "output",
+                                       "report",  "result-filename", "json"};
+    for (uint32_t i = 0; i < given->count; i++) {
+        bool known = false;
+        for (size_t k = 0; !known && k < sizeof used / sizeof *used; k++)
+            known = strcmp(given->at[i], used[k]) == 0;
+        if (!known)
+            return given->at[i];
+    }
+    return NULL;
+}
+
 // Measures a server or compares two files. Returns the exit code.
 static int bench_remote(struct bench_settings *s, const struct texts *positional,
                         const struct texts *given, struct arena *arena)
@@ -314,7 +332,14 @@ static int bench_remote(struct bench_settings *s, const struct texts *positional
     struct error err;
     enum status status = STATUS_OK;
     const char *wrong = arguments_error(compares, positional->count), *local = local_option(given);
-    if (!wrong && local) {
+    const char *load = compares ? load_option(given) : NULL;
+    if (!wrong && load) {
+        status = error_set(&err, STATUS_INVALID,
+                           "--%s has no effect on weft bench compare, which sends no requests; "
+                           "leave it out",
+                           load);
+        wrong = err.text;
+    } else if (!wrong && local) {
         status = error_set(&err, STATUS_INVALID,
                            "--%s is for weft bench --model FOLDER, without a server", local);
         wrong = err.text;

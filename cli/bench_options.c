@@ -42,7 +42,8 @@ static const struct option_row rows[] = {
                   "synonym of --concurrency"),
     OPTION_NUMBER("num-warmups", OPTION_COUNT, AT(warmup), 0, 65536, "none", "synonym of --warmup"),
     OPTION_NUMBER("num-prompts", OPTION_COUNT, AT(requests), 1, 1e9,
-                  "1000; with --duration and --trace no limit", "number of requests"),
+                  "1000, or fewer of --dataset; with --duration and --trace no limit",
+                  "number of requests"),
     OPTION_NUMBER("duration", OPTION_REAL, AT(seconds), 0.01, 86400, "no limit",
                   "seconds during which requests are sent"),
     OPTION_NUMBER("warmup", OPTION_COUNT, AT(warmup), 0, 65536, "0",
@@ -225,37 +226,12 @@ static enum status key_find(struct bench_options *o, const struct bench_settings
     return STATUS_OK;
 }
 
-// Parses ttft:200,tpot:50,e2el:5000.
-static enum status goodput_parse(struct bench_goodput *out, const char *text, struct error *err)
-{
-    const struct {
-        const char *name;
-        double *limit;
-    } limits[] = {{"ttft:", &out->ttft}, {"tpot:", &out->tpot}, {"e2el:", &out->e2el}};
-    const char *at = text;
-    for (;;) {
-        char *end = NULL;
-        double value = 0;
-        for (size_t i = 0; i < 3; i++)
-            if (strncmp(at, limits[i].name, 5) == 0)
-                value = *limits[i].limit = strtod(at + 5, &end);
-        if (!(value > 0) || !isfinite(value) || (*end != ',' && *end != '\0'))
-            return error_set(err, STATUS_INVALID,
-                             "--goodput must be a list of times in milliseconds, such as "
-                             "ttft:200,tpot:50,e2el:5000, got '%s'",
-                             text);
-        if (*end == '\0')
-            return STATUS_OK;
-        at = end + 1;
-    }
-}
-
 static enum status texts_parse(struct bench_options *o, json_t **extra,
                                const struct bench_settings *s, struct error *err)
 {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < s->goodput.count; i++)
-        status = goodput_parse(&o->goodput, s->goodput.at[i], err);
+        status = bench_goodput_parse(&o->goodput, s->goodput.at[i], err);
     for (uint32_t i = 0; status == STATUS_OK && i < s->headers.count; i++)
         if (!strchr(s->headers.at[i], ':'))
             status = error_set(err, STATUS_INVALID, "--header must be 'Name: value', got '%s'",

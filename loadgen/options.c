@@ -88,6 +88,43 @@ bool bench_length_parse(struct bench_length *out, const char *text)
     return false;
 }
 
+// Parses one limit of a list, which ends at a comma or at the end. Returns its end; NULL:
+// malformed.
+static const char *limit_parse(struct bench_goodput *out, const char *at)
+{
+    const struct {
+        const char *name;
+        double *limit;
+    } limits[] = {{"ttft:", &out->ttft}, {"tpot:", &out->tpot}, {"e2el:", &out->e2el}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        size_t bytes = strlen(limits[i].name);
+        char *end;
+        if (strncmp(at, limits[i].name, bytes) != 0)
+            continue;
+        double value = strtod(at + bytes, &end);
+        if (!(value > 0) || !isfinite(value) || (*end != ',' && *end != '\0'))
+            return NULL;
+        *limits[i].limit = value;
+        return end;
+    }
+    return NULL;
+}
+
+enum status bench_goodput_parse(struct bench_goodput *out, const char *text, struct error *err)
+{
+    for (const char *at = text;; at++) {
+        const char *end = limit_parse(out, at);
+        if (!end)
+            return error_set(err, STATUS_INVALID,
+                             "--goodput: '%.*s' must be ttft:, tpot: or e2el: followed by a time "
+                             "above 0 in milliseconds, such as ttft:200,tpot:50,e2el:5000",
+                             (int)strcspn(at, ","), at);
+        if (*end == '\0')
+            return STATUS_OK;
+        at = end;
+    }
+}
+
 double bench_random_normal(uint64_t seed)
 {
     double radius = sqrt(-2 * log(bench_random_real(seed)));

@@ -67,6 +67,11 @@ struct bench_goodput {
     double ttft, tpot, e2el;
 };
 
+// Parses a list such as ttft:200,tpot:50,e2el:5000; limits that it does not name are unchanged.
+// INVALID, with the malformed part of the list in the message.
+enum status bench_goodput_parse(struct bench_goodput *out, const char *text,
+                                struct error *err) MUST_USE;
+
 struct bench_options {
     const char *url;            // http or https, with or without a path
     const char *path;           // path to use for all APIs; NULL: the usual path of each

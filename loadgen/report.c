@@ -348,6 +348,89 @@ static void outcomes_put(struct json_buffer *out, const json_t *run)
                     number_of(run, "duration"));
 }
 
+// Writes a distribution of lengths.
+static void length_put(struct json_buffer *out, const json_t *length)
+{
+    const char *kind = text_at(length, "kind");
+    double a = number_of(length, "a"), b = number_of(length, "b");
+    if (strcmp(kind, "uniform") == 0)
+        json_put_format(out, "%g to %g", a, b);
+    else if (strcmp(kind, "fixed") == 0)
+        json_put_format(out, "%g", a);
+    else
+        json_put_format(out, "%s %g and deviation %g",
+                        strcmp(kind, "normal") == 0 ? "mean" : "lognormal with median", a, b);
+}
+
+// Writes when requests are sent.
+static void arrivals_put(struct json_buffer *out, const json_t *run)
+{
+    bool open = strcmp(text_at(run, "loop"), "open") == 0;
+    double clients = number_of(run, "max_concurrency");
+    if (!open) {
+        json_put_format(out, "closed loop of %.0f clients", clients);
+    } else if (json_object_get(run, "trace")) {
+        json_put_literal(out, "open loop, arrivals of ");
+        html_put(out, text_at(run, "trace"));
+    } else {
+        json_put_format(out, "open loop, %g requests per second (", number_of(run, "request_rate"));
+        html_put(out, text_at(run, "arrival"));
+        json_put_literal(out, ")");
+    }
+    if (open && isfinite(clients))
+        json_put_format(out, ", at most %.0f in flight", clients);
+    if (isfinite(number_of(run, "num_prompts")))
+        json_put_format(out, "; %.0f %s", number_of(run, "num_prompts"),
+                        json_object_get(run, "multi_turn") ? "conversations" : "requests");
+    if (isfinite(number_of(run, "duration_limit")))
+        json_put_format(out, "; %g seconds", number_of(run, "duration_limit"));
+    if (json_array_size(json_object_get(run, "runs")) > 0)
+        json_put_format(out, " in each of %zu runs", json_array_size(json_object_get(run, "runs")));
+    if (number_of(run, "ramp_up") > 0)
+        json_put_format(out, ", the first %g seconds not counted", number_of(run, "ramp_up"));
+}
+
+// Writes what the requests contain.
+static void content_put(struct json_buffer *out, const json_t *run)
+{
+    double inputs = number_of(run, "inputs_per_request"), prefix = number_of(run, "prefix_length");
+    if (json_object_get(run, "dataset")) {
+        json_put_literal(out, "prompts of ");
+        html_put(out, text_at(run, "dataset"));
+    } else if (json_object_get(run, "prompt")) {
+        json_put_literal(out, "the prompt of --prompt");
+    } else {
+        json_put_literal(out, "generated prompts of length ");
+        if (json_object_get(run, "trace"))
+            json_put_literal(out, "as in the trace");
+        else
+            length_put(out, json_object_get(run, "input_length"));
+        if (prefix > 0)
+            json_put_format(out, ", the first %g tokens equal", prefix);
+    }
+    if (isfinite(inputs)) {
+        json_put_format(out, "; %.0f inputs per request", inputs);
+        return;
+    }
+    json_put_literal(out, "; answers of at most ");
+    if (json_object_get(run, "trace"))
+        json_put_literal(out, "the trace's lengths");
+    else
+        length_put(out, json_object_get(run, "output_length"));
+    json_put_literal(out, json_object_get(run, "dataset") ? " tokens, or their line's" : " tokens");
+    if (json_is_false(json_object_get(run, "stream")))
+        json_put_literal(out, ", not streamed");
+}
+
+static void load_put(struct json_buffer *out, const json_t *run)
+{
+    json_put_literal(out, "<p class=\"url\">Load: ");
+    arrivals_put(out, run);
+    json_put_literal(out, "; ");
+    content_put(out, run);
+    json_put_literal(out, ".</p>\n");
+}
+
 static void run_put(struct json_buffer *out, const json_t *run)
 {
     json_put_literal(out, "<p class=\"url\">");
@@ -359,6 +442,7 @@ static void run_put(struct json_buffer *out, const json_t *run)
     json_put_literal(out, ", ");
     html_put(out, text_at(run, "date"));
     json_put_literal(out, "</span></p>\n");
+    load_put(out, run);
     client_put(out, run);
     tiles_put(out, run);
     json_put_literal(out, "<div class=\"charts\">");
@@ -469,6 +553,7 @@ void bench_report_write(struct json_buffer *out, const json_t *result)
         json_put_literal(out, " <span class=\"dim\">at ");
         html_put(out, text_at(result, "url"));
         json_put_literal(out, "</span></p>");
+        load_put(out, result);
         if (search && number_of(search, "best_rate") > 0)
             json_put_format(out,
                             "<p>Highest rate that keeps the limits: <b>%.4g per second</b>.</p>",

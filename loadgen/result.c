@@ -38,8 +38,12 @@ void bench_options_json(struct json_buffer *out, const struct bench_options *o)
         json_put_member(out, ",\"trace\":", text_of(o->trace_path));
     if (o->dataset_path)
         json_put_member(out, ",\"dataset\":", text_of(o->dataset_path));
+    if (o->prompt)
+        json_put_member(out, ",\"prompt\":", text_of(o->prompt));
     if (o->multi_turn)
         json_put_literal(out, ",\"multi_turn\":true");
+    if (!bench_api_generates(first->api))
+        json_put_format(out, ",\"inputs_per_request\":%u", o->inputs);
     if (o->prefix_tokens > 0)
         json_put_format(out, ",\"prefix_length\":%u", o->prefix_tokens);
     if (o->target_count > 1)

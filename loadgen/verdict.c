@@ -13,9 +13,11 @@ static const char *const figures[] = {
 
 // Members that two results must share if they measured the same load.
 static const char *const loads[] = {
-    "backend",         "loop",         "num_prompts",   "duration_limit", "request_rate", "arrival",
-    "max_concurrency", "input_length", "output_length", "stream",         "trace",        "dataset",
-    "backends",        "multi_turn",   "prefix_length"};
+    "backend",           "loop",       "num_prompts",     "duration_limit",
+    "request_rate",      "arrival",    "max_concurrency", "input_length",
+    "output_length",     "stream",     "trace",           "dataset",
+    "backends",          "multi_turn", "prefix_length",   "prompt",
+    "inputs_per_request"};
 
 static const json_t *run_at(const json_t *result, uint32_t i)
 {
@@ -51,26 +53,30 @@ static bool is_limited(const json_t *run)
     return json_is_true(json_object_get(json_object_get(run, "client"), "limited"));
 }
 
-// Returns true if two figures are the same numbers in all pairs.
-static bool figures_equal(const json_t *a, const json_t *b, const char *one, const char *other,
-                          uint32_t pairs)
+// Returns true if one figure is the same multiple of another in all runs of both sides, as requests
+// per second are of tokens per second if all answers have one length. Both have the same ratios, so
+// they are one hypothesis.
+static bool is_multiple(const json_t *a, const json_t *b, const char *one, const char *other,
+                        uint32_t pairs)
 {
-    for (uint32_t i = 0; i < pairs; i++) {
-        const json_t *left = run_at(a, i), *right = run_at(b, i);
-        if (!json_equal(json_object_get(left, one), json_object_get(left, other)) ||
-            !json_equal(json_object_get(right, one), json_object_get(right, other)))
+    const double rounding = 2e-5; // results have at least six digits
+    double first = figure_of(run_at(a, 0), one) / figure_of(run_at(a, 0), other);
+    for (uint32_t i = 0; i < 2 * pairs; i++) {
+        const json_t *run = run_at(i < pairs ? a : b, i % pairs);
+        double factor = figure_of(run, one) / figure_of(run, other);
+        if (!(fabs(factor / first - 1) <= rounding))
             return false;
     }
     return true;
 }
 
-// Adds a figure if all pairs have it, it is above zero and no row has the same numbers.
+// Adds a figure if all pairs have it, it is above zero and no row is a multiple of it.
 static void row_add(struct bench_comparison *c, const json_t *a, const json_t *b, const char *name,
                     uint32_t pairs)
 {
     double left[BENCH_PAIRS_MAX], right[BENCH_PAIRS_MAX], sum_a = 0, sum_b = 0;
     for (uint32_t i = 0; i < c->count; i++)
-        if (figures_equal(a, b, c->rows[i].name, name, pairs))
+        if (is_multiple(a, b, c->rows[i].name, name, pairs))
             return;
     for (uint32_t i = 0; i < pairs; i++) {
         left[i] = figure_of(run_at(a, i), name);

@@ -26,8 +26,8 @@ struct bench_comparison {
 };
 
 // Compares two results of one server each. Pairs are the runs of equal index under "runs"; a result
-// without "runs" is one run. Leaves out figures that are missing or zero in a run, and those whose
-// numbers are those of an earlier one in all runs, as Holm's correction would count them twice.
+// without "runs" is one run. Leaves out figures that are missing or zero in a run, and those that
+// are the same multiple of an earlier one in all runs: Holm's correction would count them twice.
 // primary: name of a figure, which `out` refers to; NULL: default of the load. bootstrap: true for
 // intervals of the bootstrap. INVALID if the primary figure is left out, or if there are fewer than
 // BENCH_BOOTSTRAP_PAIRS pairs for the bootstrap.

@@ -40,6 +40,8 @@ def test_generator_refuses():
     assert refused(url, "--output-len", "0")
     for limits in ("ttft", "ttft:-5", "ttft:nan", "tpot:inf", "e2el:0", "ttft:5;tpot:3"):
         assert refused(url, "--goodput", limits), limits
+    for option in (("--concurrency", "4"), ("--runs", "10"), ("--no-progress",), ("--threads", "2")):
+        assert refused("compare", "a.json", "b.json", *option), option
     assert refused(url, "--extra-body", "[1]")
     assert refused(url, "--header", "name")
     done = subprocess.run([WEFT, "bench", url, "--model", "a", "--trace", __file__],
@@ -193,6 +195,9 @@ def test_generator_conversations():
         done = subprocess.run([WEFT, "bench", *load, "--dataset", single, "--num-prompts", "6"], capture_output=True,
                               text=True, check=True)
         assert "has 5 prompts for 6 requests: prompts repeat" in done.stderr, done.stderr
+        done = subprocess.run([WEFT, "bench", *load, "--dataset", single], capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout)
+        assert found["completed"] == found["num_prompts"] == 5 and "repeat" not in done.stderr, done
         for wrong in (("--backend", "completions"), ("--prompts", 2), ("--check",)):
             run(*load, "--dataset", talks, "--multi-turn", *wrong, code=2)
         run(*load, "--multi-turn", code=2)

@@ -218,22 +218,28 @@ static bool has_figure(const struct bench_comparison *c, const char *name)
     return false;
 }
 
-// Without limits of --goodput and with one input per request, three figures are the same numbers.
+// Without limits of --goodput, with one input per request and answers of one length, four figures
+// are multiples of each other.
 static void test_equal_figures_count_once(void **state)
 {
     (void)state;
     json_t *result = pairs_result(1.2, false);
     struct bench_comparison c = compare_result(result, NULL);
-    assert_true(has_figure(&c, "request_throughput"));
-    assert_false(has_figure(&c, "inputs_per_s") || has_figure(&c, "request_goodput"));
+    assert_string_equal(c.rows[0].name, "output_throughput");
+    assert_false(has_figure(&c, "inputs_per_s") || has_figure(&c, "request_goodput") ||
+                 has_figure(&c, "request_throughput"));
     c = compare_result(result, "inputs_per_s");
     assert_string_equal(c.rows[0].name, "inputs_per_s");
-    assert_false(has_figure(&c, "request_throughput") || has_figure(&c, "request_goodput"));
+    assert_false(has_figure(&c, "output_throughput") || has_figure(&c, "request_goodput") ||
+                 has_figure(&c, "request_throughput"));
     const json_t *runs = json_object_get(json_object_get(result, "b"), "runs");
     json_object_set_new(json_array_get(runs, 4), "request_goodput", json_real(0.125));
     c = compare_result(result, NULL);
-    assert_true(has_figure(&c, "request_throughput") && has_figure(&c, "request_goodput"));
-    assert_false(has_figure(&c, "inputs_per_s"));
+    assert_true(has_figure(&c, "request_goodput") && !has_figure(&c, "request_throughput"));
+    json_object_set_new(json_array_get(runs, 4), "output_throughput", json_real(0.5));
+    c = compare_result(result, NULL);
+    assert_true(has_figure(&c, "output_throughput") && has_figure(&c, "request_throughput"));
+    assert_true(has_figure(&c, "request_goodput") && !has_figure(&c, "inputs_per_s"));
     json_decref(result);
 }
 
@@ -267,6 +273,32 @@ static void test_joined(void **state)
     free(f);
 }
 
+// A report of an open loop with a data set, and one of a sweep of embeddings, state the load.
+static void load_check(struct json_buffer *page)
+{
+    json_t *result =
+        json_pack("{s:s,s:f,s:s,s:i,s:s,s:{s:s,s:i,s:i}}", "loop", "open", "request_rate", 2.5,
+                  "arrival", "poisson", "num_prompts", 40, "dataset", "set<1>.json",
+                  "output_length", "kind", "lognormal", "a", 64, "b", 1);
+    bench_report_write(page, result);
+    json_put_raw(page, text_span("", 1));
+    assert_non_null(strstr(page->at,
+                           "Load: open loop, 2.5 requests per second (poisson); 40 requests; "
+                           "prompts of set&lt;1&gt;.json; answers of at most lognormal with "
+                           "median 64 and deviation 1 tokens, or their line's.</p>"));
+    json_decref(result);
+    result = json_pack("{s:s,s:i,s:i,s:i,s:{s:s,s:i,s:i},s:[]}", "loop", "closed",
+                       "max_concurrency", 3, "num_prompts", 9, "inputs_per_request", 8,
+                       "input_length", "kind", "uniform", "a", 10, "b", 20, "points");
+    page->bytes = 0;
+    bench_report_write(page, result);
+    json_put_raw(page, text_span("", 1));
+    assert_non_null(strstr(page->at,
+                           "Load: closed loop of 3 clients; 9 requests; generated prompts of "
+                           "length 10 to 20; 8 inputs per request.</p>"));
+    json_decref(result);
+}
+
 static void test_report(void **state)
 {
     (void)state;
@@ -278,6 +310,10 @@ static void test_report(void **state)
     assert_null(strstr(page.at, "<script"));
     assert_non_null(strstr(page.at, "&lt;script&gt;&amp;&quot;"));
     assert_non_null(strstr(page.at, "The client was the limit"));
+    assert_non_null(strstr(page.at, "Load: closed loop of 2 clients; 4 requests in each of 5 runs; "
+                                    "generated prompts of length "));
+    page.bytes = 0;
+    load_check(&page);
     page.bytes = 0;
     bench_report_write(&page, empty); // no member at all
     assert_true(page.bytes > 0);

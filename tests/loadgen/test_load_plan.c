@@ -111,6 +111,28 @@ static void test_lengths(void **state)
     }
 }
 
+static void test_goodput(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {{"ttft", "'ttft'"},
+                                           {"ttft:200,tfft:5", "'tfft:5'"},
+                                           {"tpot:5,ttft:-5", "'ttft:-5'"},
+                                           {"ttft:nan,e2el:3", "'ttft:nan'"},
+                                           {"tpot:inf", "'tpot:inf'"},
+                                           {"ttft:5;tpot:3,e2el:1", "'ttft:5;tpot:3'"},
+                                           {"ttft:5,", "''"},
+                                           {"", "''"}};
+    struct bench_goodput limits = {.e2el = 7};
+    struct error err;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(bench_goodput_parse(&limits, wrong[i][0], &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, wrong[i][1]));
+    }
+    limits = (struct bench_goodput){.e2el = 7};
+    assert_int_equal(bench_goodput_parse(&limits, "tpot:0.5,ttft:200", &err), STATUS_OK);
+    assert_true(limits.ttft == 200 && limits.tpot == 0.5 && limits.e2el == 7);
+}
+
 // Writes a file and returns its path.
 static const char *file_of(const char *text)
 {
@@ -276,7 +298,7 @@ int main(void)
         cmocka_unit_test(test_arrivals), cmocka_unit_test(test_ramp),
         cmocka_unit_test(test_lengths),  cmocka_unit_test(test_dataset),
         cmocka_unit_test(test_body),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_metrics),  cmocka_unit_test(test_goodput),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
