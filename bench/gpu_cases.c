@@ -59,48 +59,103 @@ struct stream *open_stream(struct bench *b, const struct stream_limits *limits)
     return stream;
 }
 
+enum { ROUNDS_MIN = 5, ROUNDS_MAX = 400 };
+static const uint64_t KV_ROTATED = 128 << 20; // bytes, more than an L2 cache
+static const double ROUNDS_S = 5e-3;          // shortest total time of the launches of a graph
+
+int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Records b->repeats launches as a graph. Returns the median time of a launch over several runs of
+// the graph.
+static double graph_time(struct bench *b, struct stream *stream, bench_launch *launch,
+                         void *context)
+{
+    struct graph *graph;
+    double seconds[ROUNDS_MAX], total = 0;
+    uint32_t rounds = 0;
+    need(b->api->graph_begin(stream), "graph");
+    for (uint32_t i = 0; i < b->repeats; i++)
+        launch(b, stream, context, i);
+    need(b->api->graph_end(stream, &graph, NULL), "graph");
+    need(b->api->graph_launch(stream, graph), "graph");
+    settle(b, stream);
+    while (rounds < ROUNDS_MIN || (rounds < ROUNDS_MAX && total < ROUNDS_S && !b->small)) {
+        double start = clock_s();
+        need(b->api->graph_launch(stream, graph), "graph");
+        settle(b, stream);
+        seconds[rounds] = clock_s() - start;
+        total += seconds[rounds++];
+    }
+    b->api->graph_close(graph);
+    qsort(seconds, rounds, sizeof seconds[0], by_size);
+    return seconds[rounds / 2] / b->repeats;
+}
+
+double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, void *context)
+{
+    launch(b, stream, context, 0);
+    settle(b, stream);
+    if (b->graphs)
+        return graph_time(b, stream, launch, context);
+    double start = clock_s();
+    for (uint32_t i = 0; i < b->repeats; i++)
+        launch(b, stream, context, i);
+    settle(b, stream);
+    return (clock_s() - start) / b->repeats;
+}
+
+struct product {
+    struct gemm_args args;
+    struct weight weight[32];
+    uint32_t copies;
+};
+
+static void product_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+{
+    struct product *p = context;
+    p->args.weight = &p->weight[i % p->copies];
+    need(b->api->ops->gemm(stream, &p->args), "gemm");
+}
+
 void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const uint32_t *rows,
                 size_t count)
 {
     struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n};
     struct stream *stream = open_stream(b, &limits);
-    uint32_t copies = b->small ? 1 : 1 + (uint32_t)((200u << 20) / ((size_t)n * k * 2));
-    struct weight weight[32];
-    copies = copies > 32 ? 32 : copies;
-    for (uint32_t i = 0; i < copies; i++)
-        weight[i] = weight_of(b, held, n, k, i);
+    struct product p = {.copies = 1};
+    if (!b->small)
+        p.copies += (uint32_t)((200u << 20) / ((size_t)n * k * 2));
+    p.copies = p.copies > 32 ? 32 : p.copies;
+    for (uint32_t i = 0; i < p.copies; i++)
+        p.weight[i] = weight_of(b, held, n, k, i);
     uint32_t most = 0;
     for (size_t m = 0; m < count; m++)
         most = rows[m] > most ? rows[m] : most;
     struct weight x = random_weight(b, most, k, 99);
     void *y = device_alloc(b, (size_t)most * n * 2);
     for (size_t m = count; m-- > 0;) { // most rows first, for the best rate
-        struct gemm_args args = {.x_dtype = DTYPE_BF16,
-                                 .y_dtype = DTYPE_BF16,
-                                 .x = x.data,
-                                 .y = y,
-                                 .rows = rows[m],
-                                 .x_stride = (k + 31) / 32 * 32,
-                                 .y_stride = n};
-        args.weight = &weight[0];
+        p.args = (struct gemm_args){.x_dtype = DTYPE_BF16,
+                                    .y_dtype = DTYPE_BF16,
+                                    .x = x.data,
+                                    .y = y,
+                                    .rows = rows[m],
+                                    .x_stride = (k + 31) / 32 * 32,
+                                    .y_stride = n};
         if (b->api->tune)
             (void)b->api->tune(stream, 0);
-        need(b->api->ops->gemm(stream, &args), "gemm");
-        settle(b, stream);
-        double start = clock_s();
-        for (uint32_t i = 0; i < b->repeats; i++) {
-            args.weight = &weight[i % copies];
-            need(b->api->ops->gemm(stream, &args), "gemm");
-        }
-        settle(b, stream);
         char shape[64];
         snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows[m]);
+        double seconds = bench_time(b, stream, product_launch, &p);
         double bytes = 2.0 * ((double)n * k + (double)rows[m] * (n + k));
-        b->print(b, &(struct bench_row){"gemm", shape, (clock_s() - start) / b->repeats, bytes,
-                                        2.0 * n * k * rows[m]});
+        b->print(b, &(struct bench_row){"gemm", shape, seconds, bytes, 2.0 * n * k * rows[m]});
     }
-    for (uint32_t i = 0; i < copies; i++)
-        b->api->memory_free(b->device, weight[i].data, weight[i].bytes);
+    for (uint32_t i = 0; i < p.copies; i++)
+        b->api->memory_free(b->device, p.weight[i].data, p.weight[i].bytes);
     b->api->memory_free(b->device, x.data, x.bytes);
     b->api->memory_free(b->device, y, (size_t)most * n * 2);
     b->api->stream_close(stream);
@@ -130,6 +185,19 @@ static void attn_record(struct bench *b, struct stream *stream, const struct str
     need(b->api->copy_in(stream, *device, *host, layout.bytes), "record");
 }
 
+struct attention {
+    struct attn_args args;
+    uint64_t layer_bytes; // bytes of the keys and values of all rows
+    uint32_t copies;      // number of layers that the launches read in turn
+};
+
+static void attention_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+{
+    struct attention *a = context;
+    a->args.layer_offset = i % a->copies * a->layer_bytes;
+    need(b->api->ops->attn(stream, &a->args), "attn");
+}
+
 void bench_attn(struct bench *b, const struct attn_bench *c)
 {
     uint32_t blocks =
@@ -150,7 +218,10 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     uint32_t width = (c->shape.heads + 2 * c->shape.kv_heads) * c->shape.dim;
     struct weight qkv = random_weight(b, c->rows * c->q_len, width, 1);
     uint32_t held = c->window != 0 ? 1 : c->rows * blocks; // window: only the last is read
-    struct weight kv = random_weight(b, held + 1, (uint32_t)(block_bytes / 2), 2);
+    struct attention a = {.layer_bytes = held * block_bytes, .copies = 1};
+    if (!b->small && a.layer_bytes > 0 && a.layer_bytes < KV_ROTATED)
+        a.copies = (uint32_t)(KV_ROTATED / a.layer_bytes) + 1;
+    struct weight kv = random_weight(b, held * a.copies + 1, (uint32_t)(block_bytes / 2), 2);
     uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
     for (uint32_t i = 0; i < c->rows * blocks; i++)
         table[i] = (uint32_t)(i % held * block_bytes / 256);
@@ -158,35 +229,30 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL),
          "table");
     size_t out_bytes = (size_t)c->rows * c->q_len * c->shape.heads * c->shape.dim * 2;
-    struct attn_args args = {.act = DTYPE_BF16,
-                             .kv = DTYPE_BF16,
-                             .qkv = qkv.data,
-                             .out = device_alloc(b, out_bytes),
-                             .step = record,
-                             .step_host = host,
-                             .block_table = table_device,
-                             .kv_base = kv.data,
-                             .value_offset = value_offset,
-                             .head_bytes = head_bytes,
-                             .token_bytes = token_bytes,
-                             .shape = c->shape,
-                             .blocks_max = blocks,
-                             .block_shift = c->block_shift,
-                             .row_count = c->rows,
-                             .token_count = c->rows * c->q_len};
-    args.shape.window = c->window != 0 ? c->window : c->shape.window;
-    need(b->api->ops->attn(stream, &args), "attn");
-    settle(b, stream);
-    double start = clock_s();
-    for (uint32_t i = 0; i < b->repeats; i++)
-        need(b->api->ops->attn(stream, &args), "attn");
-    settle(b, stream);
+    a.args = (struct attn_args){.act = DTYPE_BF16,
+                                .kv = DTYPE_BF16,
+                                .qkv = qkv.data,
+                                .out = device_alloc(b, out_bytes),
+                                .step = record,
+                                .step_host = host,
+                                .block_table = table_device,
+                                .kv_base = kv.data,
+                                .value_offset = value_offset,
+                                .head_bytes = head_bytes,
+                                .token_bytes = token_bytes,
+                                .shape = c->shape,
+                                .blocks_max = blocks,
+                                .block_shift = c->block_shift,
+                                .row_count = c->rows,
+                                .token_count = c->rows * c->q_len};
+    a.args.shape.window = c->window != 0 ? c->window : c->shape.window;
+    double seconds = bench_time(b, stream, attention_launch, &a);
     double pairs = (double)c->rows * c->q_len *
                    (c->shape.causal ? c->kv_len - (c->q_len - 1) / 2.0 : c->kv_len);
     double bytes = 4.0 * c->rows * c->kv_len * c->shape.kv_heads * c->shape.dim;
-    b->print(b, &(struct bench_row){"attn", c->name, (clock_s() - start) / b->repeats, bytes,
+    b->print(b, &(struct bench_row){"attn", c->name, seconds, bytes,
                                     4.0 * c->shape.dim * c->shape.heads * pairs});
-    void *buffers[] = {qkv.data, kv.data, table_device, args.out, record};
+    void *buffers[] = {qkv.data, kv.data, table_device, a.args.out, record};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         b->api->memory_free(b->device, buffers[i], 0);
     b->api->host_free(b->device, host, host->layout.bytes);

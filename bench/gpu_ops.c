@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the cuda device's ops on a real GPU, each compared with its floor; flushes row by row. Uses
 // only the device table. Times are wall time over a queue of launches that ends in one wait, so
-// launch gaps count if they are not hidden. Weights and caches rotate over several copies, together
+// launch gaps count if they are not hidden; with `graphs`, a row's launches are a graph, and its
+// time is the median of several runs. Weights and caches rotate over several copies, together
 // larger than the L2 cache. Random data throughout.
 //
-// gpu_ops exact|fast [small]     small: tiny shapes, to test the program itself
+// gpu_ops exact|fast [graphs] [small]   graphs: products and attention only, as graphs
+//                                       small: tiny shapes, to test the program itself
 #include "bench/gpu_ops.h"
 
 #include "base/clock.h"
@@ -90,7 +92,10 @@ int main(int argc, char **argv)
     struct error err = {0};
     struct bench b = {.api = weft_device_plugin(), .repeats = REPEATS, .print = print_row};
     struct device_options options = {.exact = argc > 1 && strcmp(argv[1], "exact") == 0};
-    b.small = argc > 2 && strcmp(argv[2], "small") == 0;
+    for (int i = 2; i < argc; i++) {
+        b.small = b.small || strcmp(argv[i], "small") == 0;
+        b.graphs = b.graphs || strcmp(argv[i], "graphs") == 0;
+    }
     if (b.api->open(&b.device, &options, &err) != STATUS_OK) {
         printf("gpu_ops: skipped: %s\n", err.text);
         return 77;
@@ -98,7 +103,8 @@ int main(int argc, char **argv)
     struct device_facts facts;
     b.api->facts(b.device, &facts);
     need(b.api->host_alloc(b.device, (void **)&b.done, 64, NULL), "host memory");
-    printf("{\"card\":\"%s\",\"exact\":%s}\n", facts.name, options.exact ? "true" : "false");
+    printf("{\"card\":\"%s\",\"exact\":%s,\"graphs\":%s}\n", facts.name,
+           options.exact ? "true" : "false", b.graphs ? "true" : "false");
     bench_copy(&b);
     static const uint32_t products[][2] = {
         {6144, 4096}, {4096, 4096}, {24576, 4096}, {4096, 12288}};
@@ -108,7 +114,8 @@ int main(int argc, char **argv)
     if (b.small)
         bench_gemm(&b, DTYPE_BF16, 64, 96, rows, 5);
     bench_all_attn(&b);
-    bench_rows(&b);
+    if (!b.graphs)
+        bench_rows(&b);
     b.api->host_free(b.device, b.done, 64);
     b.api->close(b.device);
     return 0;

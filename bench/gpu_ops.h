@@ -22,6 +22,7 @@ struct bench {
     double copy_rate; // bytes per second, reads and writes counted
     double math_rate; // operations per second of the best product so far
     bool small;
+    bool graphs; // true: the launches of a row are a graph, and its time is a median
     void (*print)(struct bench *b, const struct bench_row *row); // prints a row that is done
 };
 
@@ -29,6 +30,11 @@ struct bench {
 void need(enum status status, const char *what); // exits if it is not OK
 void *device_alloc(struct bench *b, size_t bytes);
 void settle(struct bench *b, struct stream *stream); // waits for all that was launched
+// Launches op number i of a row.
+typedef void bench_launch(struct bench *b, struct stream *stream, void *context, uint32_t i);
+// Returns the seconds of a launch: one untimed launch, then b->repeats in one queue or one graph.
+double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, void *context);
+int by_size(const void *a, const void *b); // orders doubles for qsort
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed);
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits);
 // Times a product with weights of a type for each row count, the last row count first.

@@ -295,13 +295,6 @@ static void bench_gap(struct bench *b, struct stream *stream)
     weight_free(b, weight);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Times a signal, from its launch on an idle stream until the host has seen it.
 static void bench_signal(struct bench *b, struct stream *stream)
 {
