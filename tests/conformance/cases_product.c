@@ -109,10 +109,46 @@ static void codes_case(struct trial *t, uint64_t seed)
                t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
 
+// In the default mode a device chooses among algorithms by the number of rows: a product of each
+// number of rows for which it chooses, first while it chooses, then with the choice.
+static void tuned_case(struct trial *t, enum dtype act)
+{
+    const struct device_api *api = t->api;
+    trial_begin(t, 9800 + (uint64_t)act);
+    uint32_t n = trial_few > 0 ? 24 : 384, k = trial_few > 0 ? 40 : 1024;
+    uint32_t most = t->limits.step.tokens_max;
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = act, .n = n, .k = k};
+    struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    float *x = trial_floats(t, (size_t)most * k, act, 1);
+    float *want = trial_heap(t, (size_t)most * n * sizeof *want);
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.reference, &bias.reference, want,
+                             most,      k,         n};
+    reference_gemm(&args);
+    args.x_dtype = args.y_dtype = act;
+    args.x = trial_put_floats(t, x, (size_t)most * k, act);
+    args.weight = &w.device;
+    args.bias = &bias.device;
+    args.y = trial_device(t, (size_t)most * n * dtype_bytes(act));
+    for (uint32_t rows = api->tune(t->stream, 0); rows; rows = api->tune(t->stream, rows))
+        for (int run = 0; run < 2; run++) {
+            args.rows = rows;
+            trial_true(t, "gemm of a tuned count of rows runs",
+                       api->ops->gemm(t->stream, &args) == STATUS_OK);
+            size_t size = (size_t)rows * n;
+            trial_close_to(t, "gemm of a tuned count of rows",
+                           trial_fetch_floats(t, args.y, size, act), want, size,
+                           product_bound(t, act, act));
+        }
+}
+
 void try_gemm(struct trial *t, enum dtype act)
 {
     for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(32); i++)
         codes_case(t, 9900 + i);
+    if (trial_fast && t->api->tune)
+        tuned_case(t, act);
     for (int d = 0; d < DTYPE_COUNT; d++) {
         if (t->facts.activation[d] != act)
             continue;

@@ -6,9 +6,12 @@
 //   conformance cpu|simt|cuda|ptx   one device; a plugin that is named must be found
 //   conformance cpu LEVEL|OP|few    one ISA level by its name ("AVX2"); one op of OP_LIST; or few
 //                                   cases of each op
-//   conformance NAME PATH [OP|few]  a plugin at a path; one op; or few cases of each op in bfloat16
+//   conformance NAME PATH [OP] [few]  a plugin at a path; one op; or few cases of each op in
+//   bfloat16
 //
-// Seeds are fixed and printed with each failure. Exit status 77: nothing to test.
+// The option --fast, in any place, tests the default mode instead of exact mode, in which plugins
+// may multiply with a library. Seeds are fixed and printed with each failure. Exit status 77:
+// nothing to test.
 #include "tests/conformance/trial.h"
 
 #include <inttypes.h>
@@ -78,26 +81,42 @@ static uint32_t cpu_walk(const char *op, uint32_t *tested)
     return failures;
 }
 
+// Takes the option out of the arguments. Returns true if it is there.
+static bool option_remove(int *argc, char **argv, const char *option)
+{
+    int kept = 1;
+    for (int i = 1; i < *argc; i++)
+        if (strcmp(argv[i], option) != 0)
+            argv[kept++] = argv[i];
+    bool found = kept < *argc;
+    *argc = kept;
+    return found;
+}
+
 int main(int argc, char **argv)
 {
+    trial_fast = option_remove(&argc, argv, "--fast");
+    bool few = option_remove(&argc, argv, "few");
     const char *only = argc > 1 ? argv[1] : NULL;
     const char *path = argc > 2 ? argv[2] : NULL;
     uint32_t failures = 0;
     uint32_t tested = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    const char *op = path && is_op(path) ? path : NULL;
-    const char *part = argc > 3 ? argv[3] : NULL;
-    if (only && strcmp(only, "cpu") == 0) {
-        trial_few = path && strcmp(path, "few") == 0 ? FEW_CPU : 0;
-        trial_only_level = op || trial_few > 0 ? NULL : path;
+    bool cpu = only && strcmp(only, "cpu") == 0;
+    const char *op = cpu ? path : argc > 3 ? argv[3] : NULL;
+    if (op && !is_op(op)) {
+        trial_only_level = cpu ? op : NULL;
+        check(cpu, "no op '%s'", op);
+        op = NULL;
     }
-    if (!only || strcmp(only, "cpu") == 0)
+    trial_few = few ? FEW_CPU : 0;
+    if (!only || cpu)
         failures += cpu_walk(op, &tested);
     static const char *const plugins[] = {"simt", "cuda", "ptx"};
-    trial_few = part && strcmp(part, "few") == 0 ? FEW_PLUGIN : 0;
+    trial_few = few ? FEW_PLUGIN : 0;
     for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
         if (!only || strcmp(only, plugins[i]) == 0)
-            failures += plugin_walk(plugins[i], path, trial_few > 0 ? NULL : part, &tested);
+            failures += plugin_walk(plugins[i], path, op, &tested);
     if (failures > 0)
         return 1;
     return tested > 0 ? 0 : 77;

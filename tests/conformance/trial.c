@@ -45,12 +45,13 @@ static bool trial_stream(struct trial *t, const char *name)
 }
 
 const char *trial_only_level;
+bool trial_fast;
 uint32_t trial_few;
 
 bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads)
 {
     struct error err = {0};
-    struct device_options options = {.threads = threads, .exact = true};
+    struct device_options options = {.threads = threads, .exact = !trial_fast};
     *t = (struct trial){.api = device_cpu(), .level = level};
     if (trial_only_level && strcmp(trial_only_level, cpu_isa_name(level)) != 0)
         return false;
@@ -69,7 +70,7 @@ bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads)
 bool trial_open_plugin(struct trial *t, const char *name, const char *path)
 {
     struct error err = {0};
-    struct device_options options = {.exact = true};
+    struct device_options options = {.exact = !trial_fast};
     *t = (struct trial){.level = CPU_ISA_COUNT};
     if (device_plugin_open(&t->api, name, path, &err) != STATUS_OK ||
         t->api->open(&t->device, &options, &err) != STATUS_OK) {

@@ -39,6 +39,7 @@ struct trial_weight {
 // name or path. They return false if it is not available (and print a line), or if trial_only_level
 // names another ISA level.
 extern const char *trial_only_level; // name of the only ISA level to test; NULL: all
+extern bool trial_fast; // true: devices are opened in the default mode, not in exact mode
 // Largest number of shapes with which costly ops are tested; 0: all. If it is not 0, fewer numbers
 // of ranks, and on a plugin only bfloat16 activations, are tested.
 extern uint32_t trial_few;

@@ -26,6 +26,18 @@ struct model_options rig_options(void)
                                   .penalty_rows = -1};
 }
 
+// WEFT_TEST_SERIAL: kernels do not overlap.
+static bool rig_serial(void)
+{
+    const char *serial = getenv("WEFT_TEST_SERIAL");
+    return serial && serial[0] != '\0';
+}
+
+bool rig_exact(void)
+{
+    return !getenv("WEFT_TEST_FAST");
+}
+
 static enum status device_find(const struct device_api **out, struct error *err)
 {
     const char *name = getenv("WEFT_TEST_DEVICE");
@@ -46,7 +58,7 @@ static enum status device_facts_read(struct device_facts *out, struct error *err
 {
     const struct device_api *api;
     struct device *device;
-    struct device_options options = {.threads = 1, .exact = true};
+    struct device_options options = {.threads = 1, .exact = rig_exact(), .serial = rig_serial()};
     enum status status = device_find(&api, err);
     if (status == STATUS_OK)
         status = api->open(&device, &options, err);
@@ -89,8 +101,11 @@ static void ranks_open(struct rig *rig, struct model_options *options, uint32_t 
     options->share.tp_size = count;
     options->devices = rig->ranks;
     for (uint32_t i = 0; i < count; i++) {
-        struct device_options rank = {
-            .index = i, .ranks = count, .parent = rig->device, .exact = true};
+        struct device_options rank = {.index = i,
+                                      .ranks = count,
+                                      .parent = rig->device,
+                                      .exact = rig_exact(),
+                                      .serial = rig_serial()};
         must(rig->api->open(&rig->ranks[i], &rank, &err), &err);
     }
 }
@@ -100,7 +115,8 @@ static void open_sized(struct rig *rig, const struct device_api *api, const char
 {
     struct error err;
     *rig = (struct rig){.api = api};
-    struct device_options device = {.threads = ranks > 2 ? ranks : 2, .exact = true};
+    struct device_options device = {
+        .threads = ranks > 2 ? ranks : 2, .exact = rig_exact(), .serial = rig_serial()};
     struct model_options own = *options;
     must(rig->api->open(&rig->device, &device, &err), &err);
     if (ranks > 1 && splits(folder))
