@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that needs a test on a real GPU: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]
+# Everything that needs a test on a real GPU:
+#     bench/gpu.sh --stage first|build|test|bench|all|libs [--out FOLDER] [--plan]
 # Needs one GPU, nvcc, cmake, make or ninja, and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka.
 # The model tests and whole steps also need jansson and pkg-config and are skipped without them: `--stage libs` on a
 # machine that has them copies them to build/libs, which is then copied to the GPU machine. `--stage build` builds the
-# programs of the other stages without a time limit.
+# programs of the other stages without a time limit. `first` is for the first nine minutes on a card: the most wanted
+# results first, with the programs of an earlier build in build/gpu if they run on this card.
 #
 # Each stage ends within ten minutes: every step has a share of them, later steps can use time that it leaves, and
 # `--plan` prints the shares and fails if their sum exceeds the limit. A stage runs all steps even if some fail. It
@@ -20,11 +22,11 @@ while [ $# -gt 0 ]; do
     --stage) stage=${2:-}; shift; [ $# = 0 ] || shift ;;
     --out) out=${2:-}; shift; [ $# = 0 ] || shift ;;
     --plan) plan=yes; shift ;;
-    *) echo "usage: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
+    *) echo "usage: bench/gpu.sh --stage first|build|test|bench|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
     esac
 done
 [ "$stage:$plan" != build:yes ] || { echo "gpu.sh: a build has no plan, it takes as long as it takes" >&2; exit 2; }
-case $stage in build | test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
+case $stage in first | build | test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
 # Copies headers and libraries of this machine (files instead of links), new .pc files and pkg-config.
 libs() {
     local to=$PWD/build/libs name from
@@ -48,7 +50,9 @@ if [ -d build/libs ]; then
     command -v pkg-config >/dev/null || export PATH=$PATH:$PWD/build/libs/bin
 fi
 [ ! -x /usr/local/cuda/bin/nvcc ] || export PATH=$PATH:/usr/local/cuda/bin
-limit=${GPU_LIMIT_S:-570}
+limit=570
+[ $stage != first ] || limit=540
+limit=${GPU_LIMIT_S:-$limit}
 build=build/gpu
 logs=$build/logs # also gathered in logs.txt, because a remote machine may return only a few files
 bin=$PWD/$build/bin
@@ -108,6 +112,20 @@ several() {
     step "$@"
 }
 
+# finding NAME SHARE COMMAND...: a step whose findings fail nothing: tools that may be slow or report what is harmless.
+finding() {
+    local code
+    if [ $plan = no ] && ! command -v "$3" >/dev/null; then say "$1" "skipped: $3 is not here"; return 0; fi
+    if [ $plan = no ] && [ $((planned + $2 - (SECONDS - began))) -lt 3 ]; then
+        planned=$((planned + $2))
+        say "$1" "left out: no time left"
+        return 0
+    fi
+    step "$1" "$2" bash -c 'name=$1 seconds=$2; shift 2; timeout -k 2 "$seconds" "$@"; code=$?
+        [ $code = 0 ] || echo "finding: $name ended with $code: read its log"' - "$1" "$(($2 - 1))" "${@:3}"
+    [ $plan = yes ] || grep -h '^finding: ' "$logs/$1.log" | tee -a "$summary"
+}
+
 # python NAME SHARE SCRIPT...: a step that needs python3 and the results of a GPU.
 python() {
     local lack=
@@ -139,19 +157,21 @@ configure() {
 }
 
 model_tests="test_golden test_model test_simt_exact test_simt_ahead test_tinystories"
-build_all() {
-    step configure 30 configure || { [ $plan = yes ] || cat "$logs/configure.log"; return 1; }
+build_all() { # shares in seconds
+    local shares=(30 110 35)
+    [ $stage != first ] || shares=(15 60 20)
+    step configure ${shares[0]} configure || { [ $plan = yes ] || cat "$logs/configure.log"; return 1; }
     [ $plan = yes ] || grep -qw bench_step $build/targets || models="skipped: pkg-config finds no jansson here"
     local targets=(weft_cuda gpu_ops) jobs on=(-k) # build the rest even if something fails to compile
     jobs=$(nproc)
     [ ! -e $build/build.ninja ] || on=(-k 0)
     [ $stage = bench ] || targets+=(gpu_kernels gpu_device gpu_probe conformance gpu_probe_simt)
-    step build 110 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
+    step build ${shares[1]} cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
     targets=(bench_step)
     # shellcheck disable=SC2206 # words
     [ $stage = bench ] || targets+=($model_tests)
     if [ "$models" != yes ]; then say build-models "$models"; return 0; fi
-    step build-models 35 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}" || true
+    step build-models ${shares[2]} cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}" || true
 }
 
 stage_test() {
@@ -178,6 +198,81 @@ stage_test() {
         fi
         step "sanitizer-$tool" 30 compute-sanitizer --tool $tool --error-exitcode 7 "$bin/gpu_kernels" small
     done
+}
+
+ops="prep embed embed_bert rms_norm layer_norm gemm qkv_post attn swiglu activate gather pool sample all_reduce all_gather
+    route gemm_experts combine"
+# ops_conform [--fast]: a process for each op, so that a fault in one leaves the others their device. An op that fails
+# runs again at once under memcheck, with launches that block. Fails if an op fails.
+ops_conform() {
+    local op bad=0 code
+    for op in $ops; do
+        timeout -k 2 8 "$bin/conformance" cuda "$bin/libweft_cuda.so" "$op" "$@" && continue
+        code=$?
+        bad=1
+        echo "FAILED $op $*: exit status $code"
+        command -v compute-sanitizer >/dev/null || continue
+        CUDA_LAUNCH_BLOCKING=1 timeout -k 2 20 compute-sanitizer --tool memcheck \
+            "$bin/conformance" cuda "$bin/libweft_cuda.so" "$op" few "$@"
+    done
+    return $bad
+}
+# models_conform NAME SHARE VARIABLE=VALUE...: the golden models and the tiny stories on the card.
+models_conform() {
+    local name=$1 share=$2 program
+    shift 2
+    for program in test_golden test_tinystories; do
+        if [ "$models" != yes ]; then say "$program-$name" "$models"; rc=1; continue; fi
+        step "$program-$name" "$share" env WEFT_TEST_DEVICE=cuda WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" \
+            "$@" "$bin/$program"
+    done
+}
+# True if build/gpu has programs of an earlier build that run on this card.
+build_runs() {
+    [ $gpu = yes ] && [ -x "$bin/bench_step" ] && [ -x "$bin/test_golden" ] && timeout 20 "$bin/gpu_probe" >/dev/null 2>&1
+}
+clocks_log() { # until it is killed
+    while sleep 1; do
+        nvidia-smi --query-gpu=clocks.sm,power.draw,temperature.gpu --format=csv,noheader
+    done
+}
+stage_first() {
+    local tool clocks counters=smsp__inst_executed.sum,dram__bytes.sum,sm__inst_executed_pipe_tensor.sum
+    counters=$counters,l1tex__data_bank_conflicts_pipe_lsu.sum
+    if [ $plan = no ]; then
+        clocks_log >"$logs/clocks.log" 2>/dev/null &
+        clocks=$!
+    fi
+    step probe-emulated 4 "$bin/gpu_probe_simt"
+    step probe-gpu 8 "$bin/gpu_probe"
+    python probe-equal 3 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
+    step conformance 45 ops_conform
+    step conformance-fast 45 ops_conform --fast
+    models_conform exact 12 WEFT_TEST_SERIAL=
+    models_conform fast 12 WEFT_TEST_FAST=1
+    models_conform serial 6 WEFT_TEST_SERIAL=1
+    whole step-qwen3-8b-fast 60 qwen3-8b --no-exact
+    whole step-qwen3-8b-exact 40 qwen3-8b
+    step ops-graphs 45 "$bin/gpu_ops" fast graphs
+    if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+        say torch "skipped: no torch with a GPU here"
+        planned=$((planned + 20))
+    else
+        step torch 20 python3 bench/gpu_torch.py
+    fi
+    finding counters 25 ncu --clock-control none --metrics $counters --launch-count 40 "$bin/gpu_ops" fast small
+    step kernels 25 "$bin/gpu_kernels"
+    step device 10 "$bin/gpu_device"
+    python predictions 3 bench/gpu_model/beside.py "$rows"
+    [ $plan = yes ] || grep -v '^{' "$logs/predictions.log" 2>/dev/null | tee -a "$summary"
+    for tool in memcheck racecheck synccheck initcheck; do
+        finding "sanitizer-$tool" 10 compute-sanitizer --tool $tool --error-exitcode 7 "$bin/conformance" cuda \
+            "$bin/libweft_cuda.so" gemm few
+    done
+    [ $plan = no ] || return 0
+    kill $clocks
+    wait $clocks 2>/dev/null
+    cat "$logs/clocks.log" >>"$out/logs.txt"
 }
 
 # rate KEY: prints the best rate in the rows of gpu_ops so far; the large swiglu replaces a copy.
@@ -226,7 +321,12 @@ plan_end() {
     echo "      stage $1: $planned s of $limit s"
     [ $planned -le "$limit" ] || { echo "gpu.sh: stage $1 does not fit" >&2; rc=1; }
 }
-if [ $plan = yes ]; then
+if [ $plan = yes ] && [ $stage = first ]; then
+    build_all
+    stage_first
+    plan_end first
+    exit $rc
+elif [ $plan = yes ]; then
     [ $stage = bench ] || { build_all; stage_test; plan_end test; }
     planned=0
     [ $stage = test ] || { [ $stage = all ] || build_all; stage_bench; plan_end bench; }
@@ -244,11 +344,16 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
   nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader 2>/dev/null || echo "no nvidia-smi here"
   nvcc --version 2>&1 | tail -1; } | tee "$summary"
 [ $gpu = yes ] || echo "no GPU here: everything is built, what needs one is skipped" | tee -a "$summary"
-build_all || exit 1
+if [ $stage = first ] && build_runs; then
+    say build "the programs of an earlier build run on this card"
+else
+    build_all || exit 1
+fi
 [ $stage != build ] || exit $rc
-[ $stage = bench ] || stage_test
+[ $stage != first ] || stage_first
+[ $stage = bench ] || [ $stage = first ] || stage_test
 [ $stage != all ] || { began=$SECONDS planned=0; } # the build counts only for `--stage bench`
-[ $stage = test ] || stage_bench
+[ $stage = test ] || [ $stage = first ] || stage_bench
 name=$(date -u +%Y-%m-%d)-$(echo "${card:-no-gpu}" | tr 'A-Z ' 'a-z-')-$commit.txt
 [ $gpu = no ] || echo "--- $summary belongs into bench/results/$name"
 [ $gpu = yes ] || [ $failed = yes ] || exit 77

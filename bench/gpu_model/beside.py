@@ -8,7 +8,7 @@ The rows are those of gpu_ops (kernels), bench_step (complete steps of qwen3-8b,
 model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right
 if the measured time is within its error. Not judged: a kernel so short that the host's launches determine its time (measured
 by the run's row of launches), and a time below the bound, which makes the measurement doubtful. Rows without a prediction are
-counted by name. Exits with 2 if a row cannot be read, or if the GPU is not one of the model.
+counted by name. 'others' are public measurements of other engines (public.json). Exits with 2 if a row cannot be read, or if the GPU is not one of the model.
 """
 import argparse
 import collections
@@ -22,7 +22,7 @@ from cards import cards
 
 HOST_BOUND = 1.5  # times the interval between two nearly empty launches
 QWEN3 = predict.SHAPES["Qwen3-8B"]
-Row = collections.namedtuple("Row", "what seconds predicted exact")  # predicted: (seconds, bound, error), or None
+Row = collections.namedtuple("Row", "what seconds predicted exact graph")  # predicted: (seconds, bound, error), or None
 
 
 def numbers(pattern, text):
@@ -90,11 +90,12 @@ def read(rows, model):
             what = "%s, %s" % (row["op"], row["shape"])
             if what == "launch gap, 400 launches, each":
                 apart = row["us"] * 1e-6
-            kernels.append(Row(what, row["us"] * 1e-6, kernel(model, row["op"], row["shape"], head["exact"]), head["exact"]))
+            kernels.append(Row(what, row["us"] * 1e-6, kernel(model, row["op"], row["shape"], head["exact"]), head["exact"],
+                               head.get("graphs", False)))
         elif "step" in row:
             if not head.get("serial"):
                 steps.append(Row("%s, %s" % (row["shape"], row["step"]), row["ms"] * 1e-3,
-                                 step(model, row["step"], row["shape"], row["exact"]), row["exact"]))
+                                 step(model, row["step"], row["shape"], row["exact"]), row["exact"], True))
         else:
             raise ValueError("no row of gpu_ops or bench_step: %s" % row)
     return kernels, steps, apart
@@ -104,24 +105,32 @@ def judged(row, apart):
     time, bound, error = row.predicted
     if row.seconds < bound:
         return "below its bound: it lies in L2, or was measured wrong"
-    if row.seconds <= HOST_BOUND * apart:
+    if not row.graph and row.seconds <= HOST_BOUND * apart:
         return "host: launches take as long"
     if abs(row.seconds - time) <= error:
         return "right"
     return "slower" if row.seconds > time else "faster"
 
 
-def table(name, rows, unit, scale, apart):
+def public_of(card):
+    """Returns the measured times of other engines on a card, by the name of the row: us of kernels, ms of steps."""
+    return json.loads((predict.HERE / "public.json").read_text()).get(card, {})
+
+
+def table(name, rows, unit, scale, apart, public):
     """Returns the lines of a table, and the number of its verdicts of each kind."""
     known = [row for row in rows if row.predicted]
     verdicts = collections.Counter()
-    lines = ["| %s | predicted %s | measured %s | measured / predicted | |" % (name, unit, unit), "| --- | --- | --- | --- | --- |"]
+    lines = ["| %s | predicted %s | measured %s | measured / predicted | others %s | |" % (name, unit, unit, unit),
+             "| --- | --- | --- | --- | --- | --- |"]
     for row in known:
         time, _, error = row.predicted
         verdict = judged(row, apart)
         verdicts[verdict.split(":")[0]] += 1
-        lines.append("| %s%s | %.2f ± %.2f | %.2f | %.2f | %s |" % (row.what, ", exact" if row.exact else "", time * scale, error * scale,
-                                                                 row.seconds * scale, row.seconds / time, verdict))
+        others = "; ".join("%g" % one for one in public.get(row.what, []))
+        name = row.what + (", exact" if row.exact else "") + (", graph" if row.graph and unit == "us" else "")
+        lines.append("| %s | %.2f ± %.2f | %.2f | %.2f | %s | %s |" % (name, time * scale, error * scale, row.seconds * scale,
+                                                                    row.seconds / time, others or "–", verdict))
     return (lines if known else []), verdicts
 
 
@@ -133,7 +142,7 @@ def report(rows):
     kernels, steps, apart = read(rows, model)
     lines = ["predicted beside measured: %s, constants of %s" % (name, card)]
     for what, found, unit, scale, gap in (("kernel", kernels, "us", 1e6, apart), ("step", steps, "ms", 1e3, 0)):
-        one, verdicts = table(what, found, unit, scale, gap)
+        one, verdicts = table(what, found, unit, scale, gap, public_of(name))
         lines += one
         kinds = [kind for kind in ("right", "slower", "faster", "host", "below its bound") if verdicts[kind]]
         lines.append("%ss: %s" % (what, ", ".join("%d %s" % (verdicts[kind], kind) for kind in kinds) or "none was measured that is predicted"))

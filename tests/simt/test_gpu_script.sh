@@ -9,7 +9,7 @@ source=$1 probe=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/tree/bench"
-for name in bash cat cut date dirname env g++ grep head ln ls make mkdir nproc rm sed sort tail tee timeout tr uniq awk; do
+for name in bash cat cut date dirname env g++ grep head ln ls make mkdir nproc rm sed sleep sort tail tee timeout tr uniq awk; do
     ln -s "$(command -v $name)" "$work/bin/$name"
 done
 ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$work/bin/python3"
@@ -51,15 +51,20 @@ case $0 in
     '{"op":"attn","shape":"decode 256 x 8192","us":2849.0}' '{"op":"launch gap","shape":"400 launches, each","us":2.0}' ;;
 *bench_step) case $* in *qwen3-8b*--no-exact*) printf '%s\n' "$head" \
     '{"step":"decode 1 at 1024","shape":"qwen3-8b","exact":false,"ms":60.0}' ;; esac ;;
+*conformance) [[ -z ${BROKEN_OP:-} || $* != *"$BROKEN_OP"* ]] || exit 1 ;;
+*test_golden) echo "fast: ${WEFT_TEST_FAST:-no}, serial: ${WEFT_TEST_SERIAL:-no}" ;;
 *) echo "fine" ;;
 esac
 END
+printf '#!/usr/bin/env bash\nwhile [[ $1 == --* ]]; do shift; done; echo "checked: $*"; exit 3\n' >"$work/sanitizer"
+chmod +x "$work/sanitizer"
 chmod +x "$work"/bin/{nvidia-smi,nvcc,cmake} "$work/program"
 
 failed=0
 # gpu CODE STAGE: runs it, with what stands in front of the call as environment, and keeps what it says.
 gpu() {
-    rm -rf "$work/tree/build" "$work/tree/gpu-results"
+    [ -n "${KEEP:-}" ] || rm -rf "$work/tree/build"
+    rm -rf "$work/tree/gpu-results"
     said=$(PATH=$work/bin WORK=$work PROBE=$probe bash "$work/tree/bench/gpu.sh" --stage "$2" 2>&1)
     local code=$?
     [ $code = "$1" ] || { echo "--stage $2: exit $code, not $1, of:"; echo "$said"; failed=1; }
@@ -80,6 +85,22 @@ says "configure ok" "build ok" "build-models ok" "probe-gpu ok" "probe-equal ok"
 grep -q "kernels: 1 right" "$work/tree/gpu-results/summary.txt" || { echo "the summary has no predictions"; failed=1; }
 [[ $(<"$work/configured") == *WEFT_GPU_ONLY=ON*CMAKE_CUDA_ARCHITECTURES=90a-real* ]] || { cat "$work/configured"; failed=1; }
 [[ $(<"$work/configured") != *Ninja* ]] || { echo "ninja is not there"; failed=1; }
+
+gpu 0 first
+says "build ok" "conformance ok" "conformance-fast ok" "test_golden-fast ok" "test_tinystories-serial ok" "step-qwen3-8b-fast ok" \
+    "ops-graphs ok" "counters skipped: ncu is not here" "predictions ok" "sanitizer-memcheck skipped" "others ms"
+[[ $said != *FAILED* ]] || { echo "something failed: $said"; failed=1; }
+for line in "fast: no, serial: no" "fast: 1, serial: no" "fast: no, serial: 1"; do
+    grep -qx "$line" "$work/tree/gpu-results/logs.txt" || { echo "no golden run with $line"; failed=1; }
+done
+KEEP=1 gpu 0 first
+says "build the programs of an earlier build run on this card" "conformance-fast ok"
+ln -s "$work/sanitizer" "$work/bin/compute-sanitizer"
+BROKEN_OP=attn gpu 1 first
+says "conformance FAILED (1)" "conformance-fast FAILED (1)" "finding: sanitizer-memcheck ended with 3" "test_golden-exact ok"
+grep -q "^checked: .*conformance cuda .*attn few --fast" "$work/tree/gpu-results/logs.txt" || { echo "attn was not checked"; failed=1; }
+grep -q "^checked: .*conformance cuda .*pool" "$work/tree/gpu-results/logs.txt" && { echo "pool was checked"; failed=1; }
+rm "$work/bin/compute-sanitizer"
 
 WRONG='s/^mma_f16 7 .*/mma_f16 7 01234567/' gpu 1 test
 says "probe-equal FAILED (1)" "mma_f16: 1 words are wrong; 7: 01234567, the emulator has" "test_tinystories ok"
