@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 10, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 11, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -170,6 +170,10 @@ struct device_api {
     // queried.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
                              struct error *);
+    // Joins the communicator with ranks in other processes; comm_open has named those of this
+    // process. Called before the first collective. The link must outlive the communicator.
+    // comm_abort then aborts the link, too. NULL: all ranks of a communicator are in one process.
+    enum status (*comm_join)(struct comm *, const struct comm_link *link, struct error *err);
     void (*comm_abort)(struct comm *);
     void (*comm_close)(struct comm *); // NULL is allowed
 
