@@ -72,3 +72,14 @@ void batch_copy(struct batch *to, struct batch *from)
     memcpy(batch_history(to), batch_history(from), from->history_count * sizeof(int32_t));
     memcpy(batch_bias(to), batch_bias(from), from->bias_count * sizeof(struct step_bias));
 }
+
+uint32_t batch_mask_count(struct batch *batch)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        const struct batch_row *row = &batch_rows(batch)[i];
+        if (row->want == WANT_TOKEN && row->mask != BATCH_NO_MASK && row->mask >= count)
+            count = row->mask + 1;
+    }
+    return count;
+}

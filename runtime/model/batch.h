@@ -62,6 +62,9 @@ static inline struct batch_row *batch_rows(struct batch *b)
     return (struct batch_row *)((char *)b + b->rows); // [rows_max]
 }
 
+// Returns the number of masks that the rows name: the highest mask index plus 1.
+uint32_t batch_mask_count(struct batch *batch);
+
 static inline int32_t *batch_tokens(struct batch *b)
 {
     return (int32_t *)((char *)b + b->tokens); // [tokens_max] of prefill rows only

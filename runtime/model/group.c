@@ -10,12 +10,16 @@
 // rank that failed is the error of the step. If a rank hangs or is late, the engine's thread aborts
 // the communicator, returns an error and touches nothing that the late rank may still use. No job
 // is posted after a failure.
+//
+// If other processes hold ranks too (link.h), the group of node 0 sends each launch and sampling to
+// them, and collects the hashes of their results. A failure on one node is reported to the others.
 #include "runtime/model/group.h"
 
 #include "base/arena.h"
 #include "base/futex.h"
 #include "base/patience.h"
 #include "kernels/collective.h"
+#include "runtime/model/link.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -41,10 +45,11 @@ struct group_rank {
 struct model_group {
     const struct device_api *api;
     struct comm *comm;
-    const char *const *names; // names of the ranks' devices, or NULL
-    uint64_t deadline_ns;     // time limit of a job
-    uint32_t size, started;   // number of ranks; number of threads to join
-    struct batch *batch;      // batch of the current step; a late rank may read it at any time
+    const char *const *names;      // names of the ranks' devices, or NULL
+    const struct model_link *link; // to the ranks of other processes; NULL: there are none
+    uint64_t deadline_ns;          // time limit of a job
+    uint32_t size, started;        // number of ranks here; number of threads to join
+    struct batch *batch;           // batch of the current step; a late rank may read it at any time
     struct job job;
     enum status status; // status of the first job that failed; no further jobs then
     struct error err;
@@ -101,8 +106,10 @@ struct rank_words {
 static struct rank_words rank_words(const struct model_group *group, uint32_t rank)
 {
     struct rank_words words;
+    const struct model_link *link = group->link;
     bool named = group->names && group->names[rank];
-    snprintf(words.text, sizeof words.text, "rank %u of %u%s%.24s%s", rank, group->size,
+    snprintf(words.text, sizeof words.text, "rank %u of %u%s%.24s%s",
+             rank + (link ? link->comm.first : 0), link ? link->comm.ranks : group->size,
              named ? " (" : "", named ? group->names[rank] : "", named ? ")" : "");
     return words;
 }
@@ -123,6 +130,8 @@ static enum status late_error(struct model_group *group, struct error *err)
         late = i;
     }
     group->failed_rank = late;
+    if (group->link && group->link->blame(group->link->context, true, err))
+        return err->status;
     if (group->job.kind == JOB_RECORD)
         return error_set(err, STATUS_TIMEOUT, "%s did not end the warm-up steps within %.1f s",
                          rank_words(group, late).text, seconds);
@@ -134,6 +143,8 @@ static enum status failed_error(struct model_group *group, struct error *err)
 {
     group->failed_rank = atomic_load(&group->failed) - 1;
     const struct group_rank *r = &group->ranks[group->failed_rank];
+    if (group->link && group->link->blame(group->link->context, false, err))
+        return err->status; // the rank has failed because it waited for that node
     *err = r->err;
     error_prefix(err, "%s", rank_words(group, group->failed_rank).text);
     return r->status;
@@ -152,6 +163,17 @@ static bool ranks_await(struct model_group *group)
     return true;
 }
 
+// Ends the group with the error in group->err: no rank waits for another one any more, and the
+// other nodes end, too.
+static enum status group_fail(struct model_group *group, enum status status)
+{
+    group->status = status;
+    if (group->link)
+        group->link->fail(group->link->context, &group->err);
+    group->api->comm_abort(group->comm);
+    return status;
+}
+
 // Posts a job and returns when all ranks have finished it, or at the deadline. After a failure it
 // only returns the first error.
 static enum status job_run(struct model_group *group, const struct job *job, struct error *err)
@@ -162,12 +184,10 @@ static enum status job_run(struct model_group *group, const struct job *job, str
         atomic_fetch_add(&group->posted, 1);
         futex_notify(&group->posted, &group->posted_sleepers);
         bool all = ranks_await(group);
-        if (atomic_load(&group->failed) > 0) { // that rank has aborted the communicator
-            group->status = failed_error(group, &group->err);
-        } else if (!all) {
-            group->status = late_error(group, &group->err);
-            group->api->comm_abort(group->comm);
-        }
+        if (atomic_load(&group->failed) > 0)
+            group_fail(group, failed_error(group, &group->err));
+        else if (!all)
+            group_fail(group, late_error(group, &group->err));
     }
     if (group->status != STATUS_OK)
         *err = group->err;
@@ -179,8 +199,17 @@ enum status group_record(struct model_group *group, struct error *err)
     return job_run(group, &(struct job){.kind = JOB_RECORD}, err);
 }
 
+// Returns true on node 0 if the group has not failed: the other nodes get each job first.
+static bool group_leads(const struct model_group *group)
+{
+    return group->status == STATUS_OK && group->link && group->link->leads;
+}
+
 enum status group_launch(struct model_group *group, struct batch *batch, struct error *err)
 {
+    if (group_leads(group) &&
+        group->link->launch(group->link->context, batch, &group->err) != STATUS_OK)
+        group_fail(group, group->err.status);
     if (group->status == STATUS_OK) // otherwise a late rank may still read it
         batch_copy(group->batch, batch);
     return job_run(group, &(struct job){.kind = JOB_LAUNCH}, err);
@@ -190,6 +219,9 @@ enum status group_sample(struct model_group *group, const uint32_t *masks, uint3
                          struct error *err)
 {
     struct job job = {.kind = JOB_SAMPLE, .masks = masks, .mask_count = count};
+    if (group_leads(group) &&
+        group->link->sample(group->link->context, masks, count, &group->err) != STATUS_OK)
+        group_fail(group, group->err.status);
     return job_run(group, &job, err);
 }
 
@@ -203,6 +235,15 @@ static bool outputs_equal(const struct model_facts *facts, const struct model_ou
         return memcmp(a->results, b->results, a->count * sizeof *a->results) == 0;
     return memcmp(a->values, b->values,
                   (size_t)a->count * facts->output_width * sizeof *a->values) == 0;
+}
+
+struct hash model_output_hash(const struct model_facts *facts, const struct model_output *out)
+{
+    static const uint64_t key[2] = {0};
+    if (facts->kind == MODEL_GENERATOR)
+        return hash_bytes(key, out->results, out->count * sizeof *out->results);
+    return hash_bytes(key, out->values,
+                      (size_t)out->count * facts->output_width * sizeof *out->values);
 }
 
 enum status group_collect(struct model_group *group, struct model_output *out, uint64_t deadline_ns,
@@ -222,10 +263,13 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
                                "rank %u of %u has other results than rank 0 in step %llu", r,
                                group->size, (unsigned long long)out->step);
     }
+    if (status == STATUS_OK && group_leads(group)) {
+        struct hash own = model_output_hash(facts, out);
+        status = group->link->agree(group->link->context, out->step, &own, deadline_ns, err);
+    }
     if (status != STATUS_OK) { // the other ranks may still wait for each other
-        group->status = status;
         group->err = *err;
-        group->api->comm_abort(group->comm);
+        group_fail(group, status);
     }
     return status;
 }
@@ -244,22 +288,21 @@ static enum status threads_start(struct model_group *group, struct error *err)
     return STATUS_OK;
 }
 
-enum status group_open(struct model_group **out, struct model *const *models,
-                       const char *const *names, uint32_t size, const struct device_api *api,
-                       struct comm *comm, struct error *err)
+enum status group_open(struct model_group **out, const struct group_args *args, struct error *err)
 {
     struct model_group *group = heap_alloc_zeroed(1, sizeof *group);
-    const struct step_limits *limits = &model_facts(models[0])->limits;
-    *group = (struct model_group){.api = api,
-                                  .comm = comm,
-                                  .names = names,
+    const struct step_limits *limits = &model_facts(args->models[0])->limits;
+    *group = (struct model_group){.api = args->api,
+                                  .comm = args->comm,
+                                  .names = args->names,
+                                  .link = args->link,
                                   .deadline_ns = MODEL_START_NS,
-                                  .size = size,
-                                  .failed_rank = size};
+                                  .size = args->size,
+                                  .failed_rank = args->size};
     group->batch = heap_alloc(batch_bytes(limits));
     batch_init(group->batch, limits);
-    for (uint32_t r = 0; r < size; r++)
-        group->ranks[r] = (struct group_rank){.group = group, .model = models[r]};
+    for (uint32_t r = 0; r < args->size; r++)
+        group->ranks[r] = (struct group_rank){.group = group, .model = args->models[r]};
     enum status status = threads_start(group, err);
     if (status != STATUS_OK) {
         group_close(group);
@@ -296,9 +339,8 @@ void group_abort(struct model_group *group)
 {
     if (group->status != STATUS_OK)
         return;
-    group->status =
-        error_set(&group->err, STATUS_DEVICE_FAULT, "the model cannot be used after a failed step");
-    group->api->comm_abort(group->comm);
+    group_fail(group, error_set(&group->err, STATUS_DEVICE_FAULT,
+                                "the model cannot be used after a failed step"));
 }
 
 void group_deadline(struct model_group *group, uint64_t ns)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks that share a model, each with a thread. Each call of model.h for a step is executed by
-// all ranks: with the same batch and masks, and with results that must be equal. Private to
-// runtime/model. The engine's thread posts a job and waits for all ranks, but not longer than a
-// deadline. After that deadline or any other failure, the group accepts no more jobs.
+// The ranks of this process that share a model, each with a thread. Each call of model.h for a step
+// is executed by all ranks: with the same batch and masks, and with results that must be equal.
+// Private to runtime/model. The engine's thread posts a job and waits for all ranks, but not longer
+// than a deadline. After that deadline or any other failure, the group accepts no more jobs.
 #pragma once
 
 #include "kernels/device.h"
@@ -10,11 +10,19 @@
 
 struct model_group;
 
-// Starts the threads. models: the opened models of all ranks. The models, the names of their
-// devices (or NULL) and the communicator, which joins their streams, must outlive the group.
-enum status group_open(struct model_group **out, struct model *const *models,
-                       const char *const *names, uint32_t size, const struct device_api *api,
-                       struct comm *comm, struct error *err) MUST_USE;
+// All pointers must outlive the group.
+struct group_args {
+    struct model *const *models; // [size] the opened models of the ranks of this process
+    const char *const *names;    // [size] names of their devices, or NULL
+    uint32_t size;
+    const struct device_api *api;
+    struct comm *comm;             // joins the streams of the models
+    const struct model_link *link; // to the ranks of other processes; NULL: there are none
+};
+
+// Starts the threads.
+enum status group_open(struct model_group **out, const struct group_args *args,
+                       struct error *err) MUST_USE;
 // Joins the threads, and so waits for ranks that are late. NULL is allowed.
 void group_close(struct model_group *group);
 
@@ -31,8 +39,8 @@ void group_deadline(struct model_group *group, uint64_t ns);
 enum status group_record(struct model_group *group, struct error *err) MUST_USE;
 // Launches, samples and collects a step on all ranks, as model.h describes. The batch is copied;
 // the masks are not, and a rank that is late may read them until group_close. group_collect returns
-// the results of rank 0, and DEVICE_FAULT if those of another rank differ; deadline_ns:
-// CLOCK_MONOTONIC.
+// the results of rank 0, and DEVICE_FAULT if those of another rank or another node differ;
+// deadline_ns: CLOCK_MONOTONIC.
 enum status group_launch(struct model_group *group, struct batch *batch,
                          struct error *err) MUST_USE;
 enum status group_sample(struct model_group *group, const uint32_t *masks, uint32_t count,

@@ -70,8 +70,12 @@ struct model_parts {
     struct attn_shape shapes[CONFIG_KINDS_MAX]; // attention of each kind of layer
     _Atomic uint32_t loading;                   // rank being loaded; number of ranks: none
     struct model *model;                        // this rank's model once it is open
-    struct model_plan *others[RANKS_MAX];       // plan of rank 0: plans of ranks 1 .. ranks - 1
+    // first plan: plans of the other ranks of this process, from 1 on
+    struct model_plan *others[RANKS_MAX];
 };
+
+// Returns the number of ranks in this process; 1 for a plan of one rank alone.
+uint32_t model_ranks_here(const struct model_parts *parts);
 
 // Closes the files of a plan's weights (plan.c); a second call does nothing.
 void model_files_close(struct model_parts *parts);
@@ -126,7 +130,7 @@ struct model {
     bool slot_held, more; // true while the device slot is held; last value announced to the device
     uint64_t block_bytes; // KV block of this rank
     _Atomic uint64_t collectives_started; // number of collectives started
-    struct model *others[RANKS_MAX];      // rank 0 of several: models of ranks 1 .. ranks - 1
+    struct model *others[RANKS_MAX]; // first rank: models of the others of this process, from 1 on
     struct comm *comm;
     struct model_group *group;
 };

@@ -92,18 +92,6 @@ static uint32_t top_most(const struct model *m, struct batch *batch)
     return most;
 }
 
-// Returns the number of masks that the rows name: the highest mask index plus 1.
-static uint32_t masks_named(struct batch *batch)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < batch->row_count; i++) {
-        const struct batch_row *row = &batch_rows(batch)[i];
-        if (row->want == WANT_TOKEN && row->mask != BATCH_NO_MASK && row->mask >= count)
-            count = row->mask + 1;
-    }
-    return count;
-}
-
 enum status rank_launch(struct model *m, struct batch *batch, struct error *err)
 {
     struct host_step *h = host_step_at(m, m->launched);
@@ -113,7 +101,7 @@ enum status rank_launch(struct model *m, struct batch *batch, struct error *err)
     h->wanted = h->record->sampled_count;
     h->word = (uint32_t)(m->launched + 1);
     h->max_top = m->facts.kind == MODEL_GENERATOR ? top_most(m, batch) : 0;
-    h->mask_count = masks_named(batch);
+    h->mask_count = batch_mask_count(batch);
     check(h->mask_count <= m->facts.limits.rows_max, "%u masks", h->mask_count);
     enum status status =
         m->api->copy_in(m->stream, model_record(m), h->record, h->record->layout.bytes);

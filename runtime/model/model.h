@@ -52,12 +52,15 @@ struct model_options {
     int32_t answer_ids[RERANK_FORMS][2];
     int rerank; // rerankers: 1 + enum rerank_form; 0: the form that the folder indicates
     uint32_t tokenizer_length; // the tokenizer's limit, for embedders and rerankers; 0: none
-    // share.tp_size: number of devices that share the model. devices: one for each rank, the first
-    // is the device of the plan; NULL: the plan is only for rank share.tp_rank.
+    // share.tp_size: number of devices that share the model. devices: one for each rank here, the
+    // first is the device of the plan; NULL: the plan is only for rank share.tp_rank.
     struct model_share share;
     struct device *const *devices;
     // Name of each rank's device, for error messages; must outlive the model. May be NULL.
     const char *const *device_names;
+    // NULL, or the way to other processes with ranks (link.h); share.tp_rank is then the first
+    // here.
+    const struct model_link *link;
     uint64_t start_ns; // several ranks: deadline of the steps in model_open; 0: MODEL_START_NS
     // NULL, or the plan of the same model with the same options on the same device. This model then
     // shares the weights of that plan's model, which must open first and close last.
@@ -90,7 +93,7 @@ struct model_facts {
     int32_t end_ids[MODEL_END_IDS_MAX];
     struct model_defaults defaults, recommended; // used; those of generation_config.json
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
-    uint64_t block_bytes;                                        // KV block of all ranks together
+    uint64_t block_bytes;      // KV block of all ranks of this process together
     uint32_t ranks;            // number of ranks that share the model
     uint32_t steps_in_flight;  // uncollected steps allowed at a launch: 0 or 1
     struct step_limits limits; // capacity of a batch
@@ -138,13 +141,11 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err) MUST_USE;
 void model_close(struct model *model); // NULL is allowed; waits for ranks that are late
-// Any thread, during model_open: returns the rank whose part is being loaded, or the number of
-// ranks once all are loaded. With one rank always 0.
+// Any thread, during model_open: returns the rank being loaded, or the number of ranks once all are
+// loaded. With one rank always 0.
 uint32_t model_plan_loading(const struct model_plan *plan);
-// After a failed step: returns the rank whose device failed, or the number of ranks if it is not
-// known.
+// After a failed step: returns the rank whose device failed; the number of ranks: not known.
 uint32_t model_failed_rank(const struct model *model);
-
 const struct model_facts *model_facts(const struct model *model); // constant while it is open
 
 // Several ranks: sets the time after which a launch or a sampling fails with TIMEOUT (default 120

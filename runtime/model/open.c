@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "runtime/model/group.h"
+#include "runtime/model/link.h"
 #include "runtime/model/rope.h"
 
 #include <inttypes.h>
@@ -252,14 +253,30 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     return STATUS_OK;
 }
 
-// Opens the other ranks, then the communicator of their streams and their threads.
+// Opens the communicator of the streams of this process, and joins it with those of others.
+static enum status comm_open(struct model *m, struct stream *const *streams, uint32_t count,
+                             const struct model_link *link, struct error *err)
+{
+    enum status status = m->api->comm_open(&m->comm, streams, count, err);
+    if (status != STATUS_OK || !link)
+        return status;
+    if (!m->api->comm_join)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the device %s has no ranks in several processes: use --device cpu",
+                         m->api->name);
+    return m->api->comm_join(m->comm, &link->comm, err);
+}
+
+// Opens the other ranks of this process, then the communicator of their streams and their threads.
 static enum status others_open(struct model *m, const struct model_plan *plan,
                                const struct load_progress *progress, struct error *err)
 {
     struct model *models[RANKS_MAX] = {m};
     struct stream *streams[RANKS_MAX] = {m->stream};
+    const struct model_options *options = &plan->parts->options;
+    uint32_t count = model_ranks_here(plan->parts);
     enum status status = STATUS_OK;
-    for (uint32_t r = 1; r < m->sizes.ranks && status == STATUS_OK; r++) {
+    for (uint32_t r = 1; r < count && status == STATUS_OK; r++) {
         atomic_store(&plan->parts->loading, r);
         const struct model_plan *other = plan->parts->others[r];
         uint64_t kv_bytes = other->facts.block_bytes * m->facts.block_count;
@@ -269,12 +286,13 @@ static enum status others_open(struct model *m, const struct model_plan *plan,
     }
     atomic_store(&plan->parts->loading, m->sizes.ranks);
     if (status == STATUS_OK)
-        status = m->api->comm_open(&m->comm, streams, m->sizes.ranks, err);
+        status = comm_open(m, streams, count, options->link, err);
+    const struct group_args args = {models,  options->device_names, count, m->api,
+                                    m->comm, options->link};
     if (status == STATUS_OK)
-        status = group_open(&m->group, models, plan->parts->options.device_names, m->sizes.ranks,
-                            m->api, m->comm, err);
-    if (status == STATUS_OK && plan->parts->options.start_ns > 0)
-        group_deadline(m->group, plan->parts->options.start_ns);
+        status = group_open(&m->group, &args, err);
+    if (status == STATUS_OK && options->start_ns > 0)
+        group_deadline(m->group, options->start_ns);
     return status;
 }
 
@@ -303,7 +321,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
     enum status status = kv_check(plan, kv_bytes, err);
     if (status == STATUS_OK)
         status = rank_open(&m, plan, kv_bytes, &load_progress, err);
-    if (status == STATUS_OK && plan->parts->others[1])
+    if (status == STATUS_OK && (plan->parts->others[1] || plan->parts->options.link))
         status = others_open(m, plan, &load_progress, err);
     if (status == STATUS_OK)
         status = m->group ? group_record(m->group, err) : rank_record(m, err);

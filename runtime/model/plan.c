@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "runtime/model/internal.h"
+#include "runtime/model/link.h"
 
 #include "kernels/attn_tiles.h"
 #include "base/arena.h"
@@ -454,15 +455,21 @@ static void need_merge(struct model_plan *plan, const struct model_plan *other)
     plan->facts.block_bytes += other->facts.block_bytes;
 }
 
-// Plans the other ranks; the plan of rank 0 then covers the memory of all ranks.
+uint32_t model_ranks_here(const struct model_parts *parts)
+{
+    const struct model_options *o = &parts->options;
+    return !o->devices ? 1 : o->link ? o->link->count : parts->sizes.ranks;
+}
+
+// Plans the other ranks of this process; the plan of the first then covers the memory of all.
 static enum status others_plan(struct model_plan *plan, const char *folder, struct error *err)
 {
     struct model_parts *parts = plan->parts;
     const struct model_options *options = &parts->options;
     struct model_options other = *options;
     other.devices = NULL;
-    for (uint32_t r = 1; options->devices && r < parts->sizes.ranks; r++) {
-        other.share.tp_rank = r;
+    for (uint32_t r = 1; r < model_ranks_here(parts); r++) {
+        other.share.tp_rank = options->share.tp_rank + r;
         if (options->copy_of)
             other.copy_of = options->copy_of->parts->others[r];
         enum status status = model_plan_open(&parts->others[r], folder, parts->api,
@@ -508,11 +515,11 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
 uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank)
 {
     const struct model_parts *parts = plan->parts;
-    check(rank < parts->sizes.ranks, "rank %u of %u", rank, parts->sizes.ranks);
+    check(rank < model_ranks_here(parts), "rank %u of %u", rank, model_ranks_here(parts));
     if (rank > 0)
         return parts->others[rank]->bytes;
     uint64_t bytes = plan->bytes;
-    for (uint32_t r = 1; r < parts->sizes.ranks; r++)
+    for (uint32_t r = 1; r < model_ranks_here(parts); r++)
         bytes -= parts->others[r]->bytes;
     return bytes;
 }

@@ -186,9 +186,9 @@ struct model *fake_open(const struct fake_options *options)
         models[r] = m->others[r] = rank_open(options);
     for (uint32_t r = 0; r < options->ranks; r++)
         models[r]->dice = 1 + r;
+    const struct group_args args = {.models = models, .size = options->ranks, .api = &api};
     if (options->ranks > 1)
-        check(group_open(&m->group, models, NULL, options->ranks, &api, NULL, &err) == STATUS_OK,
-              "%s", err.text);
+        check(group_open(&m->group, &args, &err) == STATUS_OK, "%s", err.text);
     return m;
 }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model needs to reach the other processes that hold ranks of it (nodes). Node 0 leads: its
+// engine makes the batches, and each launch and sampling is sent to the other nodes, which execute
+// it with their ranks (model.h) and return a hash of the results. Implemented by cluster/link.h.
+//
+// All functions may be called from the thread of the model's engine; comm's from a rank's. An error
+// is one sentence that names the node.
+#pragma once
+
+#include "base/hash.h"
+#include "kernels/collective.h"
+#include "runtime/model/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct model_link {
+    void *context;
+    bool leads;            // true on node 0
+    uint32_t count;        // number of ranks of this process; comm.first is the first of them
+    struct comm_link comm; // carries the collectives
+    // Node 0 only: send a launch or a sampling (as in model.h) to the other nodes, and return
+    // without waiting for them. The batch and the masks may be reused afterwards.
+    enum status (*launch)(void *context, struct batch *batch, struct error *err);
+    enum status (*sample)(void *context, const uint32_t *masks, uint32_t count, struct error *err);
+    // Node 0 only: waits until all other nodes have sent the hash of their results of a step.
+    // DEVICE_FAULT if a hash differs from `own` or a node is lost, TIMEOUT at deadline_ns
+    // (CLOCK_MONOTONIC).
+    enum status (*agree)(void *context, uint64_t step, const struct hash *own, uint64_t deadline_ns,
+                         struct error *err);
+    // Reports to the other nodes that this one has failed, so that they end. They get the error's
+    // text. Later calls do nothing.
+    void (*fail)(void *context, const struct error *err);
+    // Sets the error of a node that is lost or has failed; if `late`, otherwise of a node whose
+    // part of a collective has not arrived. Returns false if there is none.
+    bool (*blame)(void *context, bool late, struct error *err);
+};
+
+// Returns the hash of a step's results that all nodes must agree on: of the tokens and the log
+// probabilities of sampled rows, or of vectors or scores.
+struct hash model_output_hash(const struct model_facts *facts, const struct model_output *out);
