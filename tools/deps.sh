@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 # a|b: alternative names of one package. clang-runtime: the sanitizer library for the installed clang version.
 build="gcc g++ cmake ninja-build make pkg-config|pkgconf python3 libh2o-evloop-dev libssl-dev libjansson-dev
-  libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev python3-venv curl"
+  libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev libzmq3-dev python3-venv curl"
 test="libcmocka-dev git"
 fuzz="clang clang-runtime"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"

@@ -30,6 +30,7 @@ MAY_INCLUDE = {  # module -> modules (prefixes of paths) that it may include
     "runtime/source": ["runtime/source/", "base/"],
     "runtime/text": ["runtime/text/", "runtime/grammar/", "runtime/source/", "base/"],
     "runtime/model": ["runtime/model/", "runtime/source/", "kernels/", "base/"],
+    "cluster": ["cluster/", "runtime/model/", "kernels/", "base/"],
     "scheduler": ["scheduler/", "runtime/model/", "runtime/grammar/", "kernels/", "base/"],
     "http": ["http/", "scheduler/", "runtime/text/", "runtime/grammar/", "runtime/model/model.h",
              "base/"],
