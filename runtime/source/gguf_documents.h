@@ -42,16 +42,3 @@ struct gguf_pattern_facts {
 enum status gguf_patterns_put(struct json_buffer *out, struct text name,
                               struct gguf_pattern_facts *facts, const struct gguf *file,
                               struct error *err) MUST_USE;
-
-// A sentencepiece vocabulary with its scores.
-struct gguf_scored {
-    const struct gguf *file;
-    const struct text *tokens;       // [count]
-    const struct gguf_value *scores; // [count]
-    uint32_t count;
-};
-// Writes the list of merges that the scores define: every way to combine two tokens to a third, the
-// best score first. A hostile vocabulary can have as many as the square of its tokens: TOO_LARGE
-// for long tokens and for many merges.
-enum status gguf_merges_put(const struct gguf_output *output, const struct gguf_scored *vocabulary,
-                            struct error *err) MUST_USE;

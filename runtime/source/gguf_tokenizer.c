@@ -3,6 +3,7 @@
 // byte-level BPE ("gpt2"), sentencepiece's BPE with scores ("llama") and WordPiece ("bert").
 // Loading thread only.
 #include "runtime/source/gguf_documents.h"
+#include "runtime/source/merges.h"
 
 #include "base/log.h"
 #include "base/safe.h"
@@ -233,6 +234,25 @@ static enum status put_gpt2(struct vocabulary_read *v)
     return status;
 }
 
+static enum status put_merges(struct vocabulary_read *v)
+{
+    double *scores = arena_alloc(v->scratch, v->count * sizeof *scores);
+    check(scores, "the arena of a document has no limit");
+    for (uint32_t id = 0; id < v->count; id++)
+        scores[id] = gguf_item(v->scores, id);
+    const struct scored_tokens scored = {
+        .tokens_name =
+            arena_format(v->scratch, "%s: the key tokenizer.ggml.tokens", v->file->name).at,
+        .scores_name =
+            arena_format(v->scratch, "%s: the key tokenizer.ggml.scores", v->file->name).at,
+        .tokens = v->tokens,
+        .scores = scores,
+        .count = v->count,
+        .bytes_max = v->output->bytes_max};
+    enum status status = merges_put(v->out, v->scratch, &scored, v->err);
+    return status == STATUS_OK ? gguf_size_check(v->output, v->file, v->err) : status;
+}
+
 static enum status put_llama(struct vocabulary_read *v)
 {
     bool prefix;
@@ -264,9 +284,8 @@ static enum status put_llama(struct vocabulary_read *v)
     json_put_literal(v->out, ",");
     status = put_vocab(v);
     json_put_literal(v->out, ",\"merges\":");
-    const struct gguf_scored scored = {v->file, v->tokens, v->scores, v->count};
     if (status == STATUS_OK)
-        status = gguf_merges_put(v->output, &scored, v->err);
+        status = put_merges(v);
     json_put_literal(v->out, "},");
     return status;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the merges of a sentencepiece vocabulary, which has scores but no merges, because a
+// Computes the merges of a vocabulary that has scores or ranks but no merges, because a
 // tokenizer.json of its kind lists merges. A hash table of the tokens finds the two parts of each.
 // Loading thread only.
-#include "runtime/source/gguf_documents.h"
+#include "runtime/source/merges.h"
 
 #include "base/hash.h"
 
@@ -57,6 +57,8 @@ static void words_make(struct word_slots *words, const struct text *tokens, uint
     *words = (struct word_slots){tokens, arena_alloc_zeroed(scratch, slots, sizeof(uint32_t)),
                                  slots - 1};
     for (uint32_t id = 0; id < count; id++) {
+        if (!tokens[id].at)
+            continue;
         uint64_t at = slot_of(words, tokens[id]);
         while (words->slots[at] != 0 && !text_equal(tokens[words->slots[at] - 1], tokens[id]))
             at = (at + 1) & words->mask;
@@ -91,21 +93,21 @@ static int merge_order(const void *a, const void *b)
     return 0;
 }
 
-static enum status merges_list(struct merge_list *list, const struct gguf_output *output,
-                               const struct gguf_scored *v, struct error *err)
+static enum status merges_list(struct merge_list *list, struct arena *scratch,
+                               const struct scored_tokens *v, struct error *err)
 {
     struct word_slots words;
     size_t capacity = 0, most = MERGES_PER_TOKEN * (size_t)v->count + MERGES_SPARE;
     most = most < MERGES_MAX ? most : MERGES_MAX;
-    words_make(&words, v->tokens, v->count, output->scratch);
+    words_make(&words, v->tokens, v->count, scratch);
     for (uint32_t id = 0; id < v->count; id++) {
         struct text whole = v->tokens[id];
-        double score = gguf_item(v->scores, id);
+        double score = v->scores[id];
         if (whole.bytes > SCORED_BYTES_MAX)
             return error_set(err, STATUS_TOO_LARGE,
-                             "%s: the key tokenizer.ggml.tokens: item %u has %zu bytes, at most %d "
-                             "are read where tokens have scores; take another file of the model",
-                             v->file->name, id, whole.bytes, SCORED_BYTES_MAX);
+                             "%s: item %u has %zu bytes, at most %d are read where tokens have "
+                             "scores; take another file of the model",
+                             v->tokens_name, id, whole.bytes, SCORED_BYTES_MAX);
         for (size_t cut = 1; cut < whole.bytes && score == score; cut++) {
             struct text left = text_span(whole.at, cut);
             struct text right = text_span(whole.at + cut, whole.bytes - cut);
@@ -115,36 +117,35 @@ static enum status merges_list(struct merge_list *list, const struct gguf_output
                 continue;
             if (list->count == most)
                 return error_set(err, STATUS_TOO_LARGE,
-                                 "%s: the key tokenizer.ggml.scores: %u tokens are put together in "
-                                 "over %zu ways, no vocabulary of a model has so many; take "
-                                 "another file of the model",
-                                 v->file->name, v->count, most);
+                                 "%s: %u tokens are put together in over %zu ways, no vocabulary "
+                                 "of a model has so many; take another file of the model",
+                                 v->scores_name, v->count, most);
             merge.left_chars = chars_of(left);
             merge.right_chars = chars_of(right);
-            list->at =
-                arena_extend(output->scratch, list->at, list->count, &capacity, sizeof *list->at);
+            list->at = arena_extend(scratch, list->at, list->count, &capacity, sizeof *list->at);
             list->at[list->count++] = merge;
         }
     }
     return STATUS_OK;
 }
 
-enum status gguf_merges_put(const struct gguf_output *output, const struct gguf_scored *v,
-                            struct error *err)
+enum status merges_put(struct json_buffer *out, struct arena *scratch,
+                       const struct scored_tokens *v, struct error *err)
 {
     struct merge_list list = {NULL, 0};
-    enum status status = merges_list(&list, output, v, err);
-    if (status == STATUS_OK && list.count > 0)
+    enum status status = merges_list(&list, scratch, v, err);
+    if (status != STATUS_OK)
+        return status;
+    if (list.count > 0)
         qsort(list.at, list.count, sizeof *list.at, merge_order);
-    json_put_literal(output->out, "[");
-    for (size_t i = 0; i < list.count && status == STATUS_OK; i++) {
-        json_put_literal(output->out, i > 0 ? ",[" : "[");
-        json_put_string(output->out, v->tokens[list.at[i].left]);
-        json_put_literal(output->out, ",");
-        json_put_string(output->out, v->tokens[list.at[i].right]);
-        json_put_literal(output->out, "]");
-        status = gguf_size_check(output, v->file, err);
+    json_put_literal(out, "[");
+    for (size_t i = 0; i < list.count && out->bytes <= v->bytes_max; i++) {
+        json_put_literal(out, i > 0 ? ",[" : "[");
+        json_put_string(out, v->tokens[list.at[i].left]);
+        json_put_literal(out, ",");
+        json_put_string(out, v->tokens[list.at[i].right]);
+        json_put_literal(out, "]");
     }
-    json_put_literal(output->out, "]");
-    return status;
+    json_put_literal(out, "]");
+    return STATUS_OK;
 }
