@@ -19,10 +19,14 @@ struct tokenizer;
 
 enum { TOKENIZER_FILE_BYTES_MAX = 512 << 20 }; // limit of each file of a tokenizer
 
-// Opens the tokenizer of a model folder: reads tokenizer.json (or vocab.txt of old BERT folders)
-// and, if they exist, tokenizer_config.json, special_tokens_map.json and
-// chat_template.{jinja,json}.
+// Opens the tokenizer of a model folder: reads tokenizer.json (or the first other file that
+// tokenizer_file_name lists) and, if they exist, tokenizer_config.json, special_tokens_map.json,
+// added_tokens.json and chat_template.{jinja,json}.
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err) MUST_USE;
+
+// Returns the names of the files that can contain a tokenizer, by precedence; NULL after the last.
+// vocab.json and merges.txt are one tokenizer.
+const char *tokenizer_file_name(size_t i);
 
 // Opens a tokenizer without files, with `vocab` ids: ids 0 to 255 are bytes, each further id is a
 // distinct word. Decoding an encoded text restores it. A vocabulary below 256 contains the byte

@@ -141,7 +141,7 @@ static enum status matchers_put(struct tokenizer *t, bool special, struct error 
         if (token->special != special)
             continue;
         struct marked_text s = {token->content.at, token->content.bytes, NULL};
-        if (token->normalized && !normalize(&e, &s))
+        if (token->normalized && !token->verbatim && !normalize(&e, &s))
             return error_set(err, STATUS_INVALID, "an added token cannot be normalized");
         enum status status = matcher_put(token->normalized ? &t->normalized : &t->raw,
                                          text_span(s.at, s.bytes), (int32_t)i, token->guarded, err);
@@ -177,6 +177,7 @@ struct added_token added_token_of(const struct jnode *node)
         .rstrip = jtree_get_bool(node, "rstrip", false),
         .special = special,
         .normalized = jtree_get_bool(node, "normalized", !special),
+        .verbatim = jtree_get_bool(node, "verbatim", false),
     };
 }
 

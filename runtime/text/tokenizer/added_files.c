@@ -2,7 +2,7 @@
 // Added tokens that tokenizer.json does not name: those of added_tokens.json, of the other files'
 // lists, and the special tokens by name. Ids and flags are those of the reference library: a token
 // that exists keeps its id, a new one gets the next free id.
-#include "runtime/text/tokenizer/internal.h"
+#include "runtime/text/tokenizer/files.h"
 
 #include <stdlib.h>
 
@@ -68,8 +68,7 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-// Returns the number that the text is; -1: it is no token id.
-static int64_t id_of(struct text text)
+int64_t token_id_of(struct text text)
 {
     int64_t id = text.bytes > 0 && text.bytes < 9 ? 0 : -1;
     for (size_t i = 0; i < text.bytes && id >= 0; i++)
@@ -85,8 +84,8 @@ static enum status decoder_open(struct tokenizer *t, const struct jnode *decoder
     struct decoder_entry *entries = arena_alloc(t->arena, (count + 1) * sizeof *entries);
     check(entries, "the arena of a tokenizer has no limit");
     for (uint32_t i = 0; i < count; i++) {
-        entries[i] =
-            (struct decoder_entry){id_of(jtree_text(key_of(decoder, i))), value_of(decoder, i)};
+        entries[i] = (struct decoder_entry){token_id_of(jtree_text(key_of(decoder, i))),
+                                            value_of(decoder, i)};
         if (entries[i].id < 0 || !jtree_get_text(entries[i].node, "content").at)
             return error_set(
                 err, STATUS_INVALID,
@@ -97,6 +96,7 @@ static enum status decoder_open(struct tokenizer *t, const struct jnode *decoder
     qsort(entries, count, sizeof *entries, by_id);
     for (uint32_t i = 0; i < count; i++) {
         struct added_token token = added_token_of(entries[i].node);
+        token.normalized = token.normalized && !t->added_raw;
         added_put(t, &token);
     }
     return STATUS_OK;
@@ -132,7 +132,7 @@ static enum status legacy_open(struct tokenizer *t, struct error *err)
     for (uint32_t i = 0; i < count; i++) {
         struct added_token token = {.content = jtree_text(entries[i].node)};
         token.special = is_extra(t, token.content);
-        token.normalized = !token.special;
+        token.normalized = !token.special && !t->added_raw;
         if (token.content.bytes > 0 && !added_find(t, token.content))
             added_put(t, &token);
     }

@@ -24,13 +24,14 @@ struct text class_of(const struct jnode *config, const struct jnode *model)
     static const struct {
         const char *type, *class;
     } types[] = {
-        {"bert", "BertTokenizer"},          {"distilbert", "BertTokenizer"},
-        {"electra", "BertTokenizer"},       {"convbert", "BertTokenizer"},
-        {"megatron-bert", "BertTokenizer"}, {"nomic_bert", "BertTokenizer"},
-        {"squeezebert", "BertTokenizer"},   {"mpnet", "MPNetTokenizer"},
-        {"roberta", "RobertaTokenizer"},    {"roberta-prelayernorm", "RobertaTokenizer"},
-        {"longformer", "RobertaTokenizer"}, {"bart", "RobertaTokenizer"},
-        {"gpt2", "GPT2Tokenizer"},
+        {"bert", "BertTokenizer"},           {"distilbert", "BertTokenizer"},
+        {"electra", "BertTokenizer"},        {"convbert", "BertTokenizer"},
+        {"megatron-bert", "BertTokenizer"},  {"nomic_bert", "BertTokenizer"},
+        {"squeezebert", "BertTokenizer"},    {"mpnet", "MPNetTokenizer"},
+        {"roberta", "RobertaTokenizer"},     {"roberta-prelayernorm", "RobertaTokenizer"},
+        {"longformer", "RobertaTokenizer"},  {"bart", "RobertaTokenizer"},
+        {"gpt2", "GPT2Tokenizer"},           {"xlm-roberta", "XLMRobertaTokenizer"},
+        {"camembert", "CamembertTokenizer"},
     };
     struct text class = jtree_get_text(config, "tokenizer_class");
     struct text type = jtree_get_text(model, "model_type");

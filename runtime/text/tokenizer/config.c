@@ -101,14 +101,15 @@ static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t typ
 }
 
 // These tokenizer classes build their post-processor from two flags and ignore the one of
-// tokenizer.json.
+// tokenizer.json; so do files that contain no post-processor.
 static void flags_apply(struct tokenizer *t, const struct jnode *config)
 {
-    if (!class_adds_bos(config) ||
-        (!jtree_get(config, "add_bos_token") && !jtree_get(config, "add_eos_token")))
+    bool flags = jtree_get(config, "add_bos_token") || jtree_get(config, "add_eos_token");
+    if (!t->flags_post && !(flags && class_adds_bos(config)))
         return;
     int32_t bos = tokenizer_special(t, SPECIAL_BOS), eos = tokenizer_special(t, SPECIAL_EOS);
-    bool add_bos = jtree_get_bool(config, "add_bos_token", true) && bos >= 0;
+    bool begins = t->flags_post ? t->flags_begin : true;
+    bool add_bos = jtree_get_bool(config, "add_bos_token", begins) && bos >= 0;
     bool add_eos = jtree_get_bool(config, "add_eos_token", false) && eos >= 0;
     struct template_item *items = arena_alloc_zeroed(t->arena, 9, sizeof *items);
     check(items, "the arena of a tokenizer has no limit");

@@ -44,6 +44,7 @@ struct tokenizer {
     const struct jnode *added_file;                   // added_tokens.json
     const struct jnode *special_nodes[SPECIAL_COUNT]; // in one of these files
     struct text class;                                // of the tokenizer; at == NULL: not known
+    bool added_raw, flags_post, flags_begin;          // of a document (files.h)
 
     struct text special_texts[SPECIAL_COUNT];
     struct {
@@ -119,8 +120,6 @@ struct tokenizer *tokenizer_create(void);
 // errors begin with `name`.
 enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const char *name,
                                  struct error *err);
-// Fills t from vocab.txt of an old BERT folder.
-enum status word_list_open(struct tokenizer *t, const char *folder, struct error *err);
 // How stages_open reads the stages of one kind: the file has an object with a `type`, or an object
 // with a list of such objects.
 struct stage_list {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the `normalizer` of a tokenizer file into a flat list of stages.
-#include "runtime/text/tokenizer/internal.h"
+#include "runtime/text/tokenizer/files.h"
 
 static const char *const kinds[] = {
     [NORMALIZE_NFC] = "NFC",
@@ -41,25 +41,32 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-// Layout of the decoded bytes: size of the double array in bytes (u32), the array, the replacement
-// texts.
-static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, struct text base64,
-                                 struct error *err)
+size_t base64_read(char *out, struct text in, size_t *used)
 {
-    unsigned char *bytes = arena_alloc(t->arena, base64.bytes / 4 * 3 + 8);
-    size_t count = 0;
+    size_t count = 0, i = 0;
     uint32_t bits = 0, have = 0;
-    for (size_t i = 0; bytes && i < base64.bytes; i++) {
-        int value = base64_value(base64.at[i]);
+    for (; i < in.bytes; i++) {
+        int value = base64_value(in.at[i]);
         if (value < 0)
             break;
         bits = bits << 6 | (uint32_t)value;
         have += 6;
         if (have >= 8) {
             have -= 8;
-            bytes[count++] = (unsigned char)(bits >> have);
+            out[count++] = (char)(bits >> have);
         }
     }
+    *used = i;
+    return count;
+}
+
+// Layout of the decoded bytes: size of the double array in bytes (u32), the array, the replacement
+// texts.
+static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, struct text base64,
+                                 struct error *err)
+{
+    char *bytes = arena_alloc(t->arena, base64.bytes / 4 * 3 + 8);
+    size_t used, count = bytes ? base64_read(bytes, base64, &used) : 0;
     uint32_t trie_bytes = 0;
     if (bytes && count >= 4)
         memcpy(&trie_bytes, bytes, 4);
@@ -71,7 +78,7 @@ static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, stru
     memcpy(units, bytes + 4, trie_bytes);
     map->units = units;
     map->unit_count = trie_bytes / 4;
-    map->replacements = text_span((char *)bytes + 4 + trie_bytes, count - 4 - trie_bytes);
+    map->replacements = text_span(bytes + 4 + trie_bytes, count - 4 - trie_bytes);
     return STATUS_OK;
 }
 

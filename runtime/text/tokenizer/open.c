@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a tokenizer from a folder, from memory or without files, and answers queries about it.
 #include "runtime/source/source.h"
-#include "runtime/text/tokenizer/internal.h"
+#include "runtime/text/tokenizer/files.h"
 
 #include <stdio.h>
 
@@ -172,7 +172,7 @@ static enum status open_folder(struct tokenizer *t, const char *model, struct er
     if (status == STATUS_OK)
         status = tokenizer_open_parts(t, source, path, err);
     else if (status == STATUS_NOT_FOUND)
-        status = word_list_open(t, folder, err);
+        status = other_files_open(t, folder, err);
     if (status != STATUS_OK)
         return status;
     config_open(t);

@@ -128,7 +128,8 @@ struct added_token {
     struct text content;
     uint32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
-    bool guarded; // true if plain text never contains it: a special token or a marker
+    bool guarded;  // true if plain text never contains it: a special token or a marker
+    bool verbatim; // true if its text is found in normalized text as it is, not normalized itself
 };
 
 struct added_matcher {

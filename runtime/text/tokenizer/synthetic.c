@@ -2,7 +2,7 @@
 // Tokenizers of folders without a tokenizer.json: old BERT word lists, vocab.json with merges.txt,
 // and invented words for dummy weights. All are written as JSON and opened like any other.
 #include "base/file.h"
-#include "runtime/text/tokenizer/internal.h"
+#include "runtime/text/tokenizer/files.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,8 +44,7 @@ static void put_format(struct marked_builder *b, const char *format, ...)
     (void)marked_builder_put(b, text, (size_t)bytes, 0);
 }
 
-// Reads the line at *at, without its end, and moves *at to the next one. Returns false at the end.
-static bool line_read(struct text *line, struct text file, size_t *at)
+bool line_read(struct text *line, struct text file, size_t *at)
 {
     if (*at >= file.bytes)
         return false;
@@ -95,27 +94,6 @@ static const struct merge_class *merge_class_find(const struct tokenizer *t)
         if (text_is(name, merge_classes[i].name))
             return &merge_classes[i];
     return NULL;
-}
-
-// Refuses a folder whose tokenizer is in no file that is read. The error names the file that it is
-// in and the command that converts it.
-static enum status tokenizer_missing(const char *folder, struct error *err)
-{
-    static const char *const files[] = {
-        "tokenizer.model", "sentencepiece.bpe.model", "spiece.model", "tekken.json",
-        "tiktoken.model",  "qwen.tiktoken",           "vocab.json"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        char path[PATH_MAX_BYTES];
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        if (access(path, F_OK) == 0)
-            return error_set(
-                err, STATUS_UNSUPPORTED,
-                "%s has its tokenizer in %s, which weft does not read, and no tokenizer.json: make "
-                "that once with python3 -c \"from transformers import AutoTokenizer; "
-                "AutoTokenizer.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
-                folder, files[i]);
-    }
-    return folder_lacks(folder, "has neither a readable tokenizer.json nor vocab.txt", err);
 }
 
 // Appends the lines of merges.txt as strings. Its first line may be a version.
@@ -169,7 +147,7 @@ static enum status put_specials(struct marked_builder *b, struct tokenizer *t,
 
 // Writes vocab.json and merges.txt as the tokenizer.json that the folder's class makes of them, and
 // opens that.
-static enum status merge_files_open(struct tokenizer *t, const char *folder, struct error *err)
+enum status merge_files_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     char path[PATH_MAX_BYTES], merges_path[PATH_MAX_BYTES];
     struct text vocab, merges;
@@ -178,7 +156,7 @@ static enum status merge_files_open(struct tokenizer *t, const char *folder, str
     snprintf(merges_path, sizeof merges_path, "%s/merges.txt", folder);
     const struct merge_class *class = merge_class_find(t);
     if (!class || access(path, F_OK) != 0 || access(merges_path, F_OK) != 0)
-        return tokenizer_missing(folder, err);
+        return STATUS_NOT_FOUND;
     enum status status = file_read(&vocab, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
         status = jtree_parse(&words, t->arena, vocab, path, err);
@@ -211,8 +189,6 @@ enum status word_list_open(struct tokenizer *t, const char *folder, struct error
     struct text words, line;
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
     enum status status = file_read(&words, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
-    if (status == STATUS_NOT_FOUND)
-        return merge_files_open(t, folder, err);
     if (status != STATUS_OK)
         return status;
     int64_t ids[5] = {-1, -1, -1, -1, -1}, id = 0;

@@ -50,7 +50,7 @@ static void push_unknown(struct encode *e, struct text text)
 {
     const struct unigram *u = &e->t->unigram;
     const struct word_entry *entry = word_table_find(&e->t->by_name, text.at, text.bytes);
-    if (entry && entry->id < e->t->model_vocab) {
+    if (entry && entry->id < e->t->model_vocab && trie_get(&u->trie, text) >= 0) {
         encode_push(e, entry->id);
         return;
     }
@@ -123,14 +123,18 @@ enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct e
     double lowest = 0;
     for (uint32_t id = 0; id < t->vocab; id++) {
         const struct jnode *pair = &vocab->items[id];
-        if (!jtree_is(pair, J_ARRAY) || pair->count != 2 || !jtree_is(&pair->items[1], J_NUMBER))
+        // weft's own documents have a third item, false: no text becomes this token
+        bool three =
+            jtree_is(pair, J_ARRAY) && pair->count == 3 && jtree_is(&pair->items[2], J_FALSE);
+        if (!jtree_is(pair, J_ARRAY) || (pair->count != 2 && !three) ||
+            !jtree_is(&pair->items[1], J_NUMBER))
             return error_set(err, STATUS_INVALID, "vocab item %u is not a [token, score]", id);
         u->scores[id] = pair->items[1].number;
         lowest = id == 0 || u->scores[id] < lowest ? u->scores[id] : lowest;
         int32_t byte = byte_token_value(t->names[id]);
         if (byte >= 0)
             u->byte_ids[byte] = (int32_t)id;
-        if (!trie_put(&u->trie, t->names[id], (int32_t)id))
+        if (!three && !trie_put(&u->trie, t->names[id], (int32_t)id))
             return error_set(err, STATUS_TOO_LARGE, "the vocabulary is too large");
     }
     u->unk_score = lowest - 10.0;
