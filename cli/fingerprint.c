@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "runtime/source/modules.h"
 #include "runtime/source/source.h"
+#include "runtime/text/tokenizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,17 +42,20 @@ static struct hash file_hash(const char *model, const char *folder, const char *
 // tokenizer's files are in the folder of the weights or in the folder above it.
 static struct hash files_hash(const struct loaded_model *model)
 {
-    static const char *const names[] = {
-        "config.json", "generation_config.json", "tokenizer.json",         "vocab.json",
-        "merges.txt",  "tokenizer_config.json",  "special_tokens_map.json"};
-    enum { NAMES = sizeof names / sizeof *names };
+    static const char *const names[] = {"config.json", "generation_config.json",
+                                        "tokenizer_config.json", "added_tokens.json",
+                                        "special_tokens_map.json"};
+    enum { NAMES = sizeof names / sizeof *names, FILES_MAX = 32 };
     const char *folder = model->spec.folder, *weights_folder = model->plan->weights_folder;
     const char *id = model->spec.id;
     bool one_folder = strcmp(folder, weights_folder) == 0; // then large files are read only once
-    struct hash hashes[2 * NAMES];
-    for (size_t i = 0; i < NAMES; i++) {
-        hashes[i] = file_hash(id, weights_folder, names[i]);
-        hashes[NAMES + i] = one_folder ? hashes[i] : file_hash(id, folder, names[i]);
+    struct hash hashes[2 * FILES_MAX] = {{0, 0}};
+    for (size_t i = 0; i < FILES_MAX; i++) {
+        const char *name = i < NAMES ? names[i] : tokenizer_file_name(i - NAMES);
+        if (!name)
+            break;
+        hashes[i] = file_hash(id, weights_folder, name);
+        hashes[FILES_MAX + i] = one_folder ? hashes[i] : file_hash(id, folder, name);
     }
     return hash_bytes(key, hashes, sizeof hashes);
 }

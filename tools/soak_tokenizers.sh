@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Differential test of the tokenizers against the reference library: the patterns of published
 # tokenizers, every code point through every normalizer and pre-tokenizer, every folder of
-# WEFT_ASSETS, vocab.json with merges.txt, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
+# WEFT_ASSETS, vocab.json with merges.txt, SentencePiece models, rank files, tekken.json, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=build/soak-venv/bin/python
@@ -25,4 +25,10 @@ if [ -d "$assets/tokenizer/hf" ]; then # transformers needs another version of t
     [ -x $venv/bin/python ] || { python3 -m venv $venv && $venv/bin/pip install -q transformers==5.24.0; }
     $venv/bin/python tools/tokenizer_files_diff.py "$probe" \
         "$assets"/tokenizer/hf/{roberta-base,phi-2}/tokenizer.json
+    $venv/bin/pip install -q sentencepiece==0.2.3 tiktoken==0.14.0 mistral-common==1.13.1 protobuf==7.36.2
+    data=$($venv/bin/python -c 'import mistral_common; print(mistral_common.__path__[0])')/data
+    $venv/bin/python tools/tokenizer_models_diff.py "$probe" "$data"/tokenizer.model.v1 \
+        "$data"/mistral_instruct_tokenizer_*.model.v[37] "$data"/tekken_240911.json \
+        "$assets/tokenizer/cl100k_base.tiktoken"
+    $venv/bin/python tools/tokenizer_models_diff.py "$probe" --corpus "$text"
 fi

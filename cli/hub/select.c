@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/text/tokenizer.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -191,13 +192,15 @@ static enum status shards_add(struct hub_listing *out, const struct hub_listing 
 static bool tokenizer_add(struct hub_listing *out, const struct hub_listing *listing,
                           const char *folder, struct arena *arena)
 {
-    if (add_if_there(out, listing, folder, "tokenizer.json", arena) ||
-        add_if_there(out, listing, folder, "vocab.txt", arena))
-        return true;
-    const char *merges = arena_format(arena, "%smerges.txt", folder).at;
-    return hub_listing_find(listing, merges) &&
-           add_if_there(out, listing, folder, "vocab.json", arena) &&
-           add_if_there(out, listing, folder, "merges.txt", arena);
+    const char *merges = arena_format(arena, "%smerges.txt", folder).at, *name;
+    for (size_t i = 0; (name = tokenizer_file_name(i)) != NULL; i++) {
+        bool pair = strcmp(name, "vocab.json") == 0;
+        if (strcmp(name, "merges.txt") == 0 || (pair && !hub_listing_find(listing, merges)) ||
+            !add_if_there(out, listing, folder, name, arena))
+            continue;
+        return !pair || add_if_there(out, listing, folder, "merges.txt", arena);
+    }
+    return false;
 }
 
 enum status hub_folder_select(struct hub_listing *out, const struct hub_listing *listing,
@@ -219,8 +222,8 @@ enum status hub_folder_select(struct hub_listing *out, const struct hub_listing 
     if (status == STATUS_OK && !tokenizer)
         return error_set(
             err, STATUS_UNSUPPORTED,
-            "%s has no tokenizer.json, no vocab.txt and no vocab.json with merges.txt: "
-            "weft does not read other forms of a tokenizer",
+            "%s has no tokenizer.json and no other file with a tokenizer that weft reads: "
+            "vocab.txt, vocab.json with merges.txt, tekken.json, tokenizer.model, tiktoken.model",
             name->repo);
     return status;
 }

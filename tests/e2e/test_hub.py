@@ -213,13 +213,15 @@ def test_files_of_torch_are_fetched_if_there_are_no_safetensors():
         assert not [f for f in place.hub.fetched() if "pytorch" in f], place.hub.fetched()
 
 
-def test_a_vocabulary_with_merges_is_fetched_if_there_is_no_tokenizer_json():
+def test_other_tokenizer_files_are_fetched_if_there_is_no_tokenizer_json():
     with Place() as place:
-        files = {k: v for k, v in files_of(MODELS / "weft-demo-chat").items() if k != "tokenizer.json"}
-        files.update({"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n"})
-        place.hub.add("org/merges", files)
-        place.works("pull", "org/merges")
-        assert set(place.hub.fetched()) == set(files), place.hub.fetched()
+        bare = {k: v for k, v in files_of(MODELS / "weft-demo-chat").items() if k != "tokenizer.json"}
+        for name, more in ("merges", {"vocab.json": b'{"a": 0}', "merges.txt": b"#version: 0.2\n"}), ("spm", {"tokenizer.model": b"x"}):
+            files = {**bare, **more}
+            place.hub.add(f"org/{name}", {**files, "merges.txt.old": b"x"})
+            place.hub.requests.clear()
+            place.works("pull", f"org/{name}")
+            assert set(place.hub.fetched()) == set(files), place.hub.fetched()
 
 
 def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
@@ -236,11 +238,11 @@ def test_an_unsupported_model_is_refused_before_its_weights_are_fetched():
         place.hub.add("org/merged", {**chat, "adapter_config.json": b"{}", "adapter_model.safetensors": b"x"})
         for name in "org/lora", "org/merged":
             place.fails(f"{name} is an adapter, not a model (adapter_config.json), and weft serves no adapters", "pull", name)
-        place.hub.add("org/spm", {k: v for k, v in chat.items() if k != "tokenizer.json"})
-        place.fails("has no tokenizer.json", "pull", "org/spm")
+        place.hub.add("org/words", {k: v for k, v in chat.items() if k != "tokenizer.json"})
+        place.fails("has no tokenizer.json", "pull", "org/words")
         place.hub.add("org/data", {"README.md": b"x"})
         place.fails("is not a model that weft reads", "pull", "org/data")
-        for name in "whisper", "pth", "lora", "spm", "data":
+        for name in "whisper", "pth", "lora", "words", "data":
             assert place.is_absent(f"org/{name}"), name
 
 
