@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures weft next to llama.cpp's server by `weft bench --against`, and next to OpenVINO GenAI.
 
-    bench/server_peers.py FOLDER [SECONDS]     (SECONDS: length of all rows together, 380)
+    bench/server_peers.py FOLDER [SECONDS [ROW...]]   (SECONDS: length of all rows together, 380; ROW: only this row,
+                                                       such as smollm2-135m-BF16-16 or openvino-Q8_0-4)
     bench/server_peers.py llama FILE PORT [embed] | openvino FILE     (the peers' processes)
 
 FOLDER contains smollm2-135m-BF16.gguf, bge-small-BF16.gguf and both with Q8_0, written by gguf_shapes.py;
@@ -28,6 +29,7 @@ SLOTS, CONTEXT, TOKENS, THREADS = 32, 512, 16, 2
 CHAT = {1: 13, 4: 20, 16: 40, 32: 55}  # clients: seconds of the row, of 380 together
 EMBED = {1: 7, 4: 9}
 OPENVINO = 52
+PARTS, KINDS = (("bge-small", EMBED), ("smollm2-135m", CHAT)), ("Q8_0", "BF16")
 
 
 def serve_llama(file, port, embed):
@@ -71,8 +73,8 @@ def batches_openvino(file):
 
 
 class Run:
-    def __init__(self, folder, seconds):
-        self.folder, self.out = folder, folder / "results"
+    def __init__(self, folder, seconds, rows):
+        self.folder, self.out, self.rows = folder, folder / "results", rows
         self.scale, self.end = seconds / 380, time.monotonic() + seconds
         self.out.mkdir(exist_ok=True)
         self.data = self.out / "prompts.jsonl"
@@ -115,17 +117,27 @@ class Run:
                  f", {f['verdict']}" for f in (figures[s] for s in shown)]
         print(f"| {name} | {pairs} | {' | '.join(cells)} |", flush=True)
 
+    def chosen(self, prefix, clients):
+        """The numbers of clients whose rows are measured, all if the command line names no row."""
+        return [n for n in clients if not self.rows or f"{prefix}-{n}" in self.rows]
+
     def next_to_llama(self, shape, kind, rows):
+        chosen = self.chosen(f"{shape}-{kind}", rows)
+        if not chosen:
+            return
         file, embed = self.folder / f"{shape}-{kind}.gguf", shape == "bge-small"
         python, peer = os.environ.get("PEER_LLAMA", "python3"), serving.free_port()
         llama = [python, __file__, "llama", file, peer, *(["embed"] if embed else [])]
         with self.weft(file) as port, serving.running(llama, peer, "/health", self.log):
-            for clients, seconds in rows.items():
+            for clients in chosen:
                 options = ("--backend", "embeddings", "--concurrency", clients, "--num-prompts", 4 * clients,
                            "--input-len", 64, "--inputs", 4) if embed else self.chat(clients)
-                self.row(f"{shape}-{kind}-{clients}", seconds, port, peer, *options)
+                self.row(f"{shape}-{kind}-{clients}", rows[clients], port, peer, *options)
 
     def next_to_openvino(self, kind):
+        chosen = self.chosen(f"openvino-{kind}", CHAT)
+        if not chosen:
+            return
         file = self.folder / f"smollm2-135m-{kind}.gguf"
         peer = subprocess.Popen([os.environ.get("PEER_OPENVINO", "python3"), __file__, "openvino", str(file)],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -133,7 +145,7 @@ class Run:
             if not peer.stdout.readline().startswith("ready"):
                 sys.exit(f"OpenVINO is not ready: see {self.log.name}")
             with self.weft(file) as port:
-                for clients in CHAT:
+                for clients in chosen:
                     self.openvino_row(f"openvino-{kind}-{clients}", clients, port, peer)
         finally:
             peer.terminate()
@@ -166,12 +178,16 @@ def main():
         serve_llama(sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ["embed"])
     elif sys.argv[1:2] == ["openvino"]:
         batches_openvino(sys.argv[2])
-    elif len(sys.argv) in (2, 3):
+    elif len(sys.argv) >= 2:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the servers too
-        run = Run(pathlib.Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 380)
+        known = {f"{shape}-{kind}-{n}" for shape, rows in PARTS for kind in KINDS for n in rows}
+        known |= {f"openvino-Q8_0-{n}" for n in CHAT}
+        if not known.issuperset(sys.argv[3:]):
+            sys.exit(f"unknown row: {', '.join(set(sys.argv[3:]) - known)}; rows are {', '.join(sorted(known))}")
+        run = Run(pathlib.Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 380, sys.argv[3:])
         run.end -= OPENVINO * run.scale
-        for shape, rows in (("bge-small", EMBED), ("smollm2-135m", CHAT)):
-            for kind in ("Q8_0", "BF16"):
+        for shape, rows in PARTS:
+            for kind in KINDS:
                 run.next_to_llama(shape, kind, rows)
         run.end += OPENVINO * run.scale
         run.next_to_openvino("Q8_0")
