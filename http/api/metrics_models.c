@@ -32,7 +32,6 @@ static const struct stat_metric weft_stats[] = {
     {"steps_masked_total", STAT(steps_masked)},
     {"masks_alone_total", STAT(masks_alone)},
     {"mask_waits_total", STAT(mask_waits)},
-    {"mask_wait_nanoseconds_total", STAT(mask_wait_ns)},
     {"mask_rows_total", STAT(mask_rows)},
     {"masks_postponed_total", STAT(masks_postponed)},
     {"masks_computed_total", STAT(masks_computed)},
@@ -198,6 +197,15 @@ static void steps_put(struct metrics *m, const char *name, size_t buckets, size_
             sums.bucket[b] = stat_of(m, copy, buckets + b * sizeof(uint64_t));
         histogram_lines(m, name, copy, bounds, STEP_BUCKETS - 1, &sums,
                         (double)stat_of(m, copy, sum));
+    }
+}
+
+static void mask_wait_put(struct metrics *m)
+{
+    metric_head(m, "mask_wait_seconds_total");
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        metric_model_labels(m, "mask_wait_seconds_total", copy, "");
+        metric_number(m, (double)stat_of(m, copy, STAT(mask_wait_ns)) / 1e9);
     }
 }
 
@@ -382,6 +390,7 @@ void metrics_models(struct metrics *m)
     info_put(m);
     memory_put(m);
     stats_put(m, weft_stats, sizeof weft_stats / sizeof *weft_stats, any_model);
+    mask_wait_put(m);
     steps_put(m, "step_rows", STAT(steps_by_rows), STAT(rows), any_model);
     steps_put(m, "step_tokens", STAT(steps_by_tokens), STAT(tokens_computed), any_model);
     finished_put(m, "finished_total", COUNTED_FINISH_COUNT, any_model);

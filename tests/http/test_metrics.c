@@ -102,7 +102,6 @@ static void test_statistics_of_engines(void **state)
         STAT("steps_masked_total", steps_masked),
         STAT("masks_alone_total", masks_alone),
         STAT("mask_waits_total", mask_waits),
-        STAT("mask_wait_nanoseconds_total", mask_wait_ns),
         STAT("mask_rows_total", mask_rows),
         STAT("masks_postponed_total", masks_postponed),
         STAT("masks_computed_total", masks_computed),
@@ -149,6 +148,9 @@ static void test_statistics_of_engines(void **state)
         snprintf(series, sizeof series, "vllm:%s" EMBED "}", vllm[i].name);
         assert_null(value_at(series)); // only for generators
     }
+    engine_double_stats(fixture.engine)->mask_wait_ns = 2500000000;
+    page_get();
+    is("weft_mask_wait_seconds_total" CHAT "}", 2.5);
     is("te_queue_size" EMBED "}", 100 + 15);
     assert_null(value_at("te_queue_size" CHAT "}"));
     is("vllm:kv_cache_usage_perc" CHAT "}", 18.0 / 17.0);
