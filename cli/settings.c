@@ -180,6 +180,9 @@ static const struct option_row serve_rows[] = {
     {"core-dumps", OPTION_SWITCH, AT(serve_settings, core_dumps), 0, 0, {0},
      "off if a key is given", "let the kernel write the memory, with prompts, to a file after a "
      "crash, and let debuggers of the same user attach"},
+    {"shutdown-delay", OPTION_REAL, AT(serve_settings, shutdown_delay), 0, 3600, {0}, "0",
+     "seconds after SIGTERM during which requests are still accepted while /ready is 503, so that "
+     "load balancers send them elsewhere; shutdown-timeout begins afterwards"},
     {"shutdown-timeout", OPTION_REAL, AT(serve_settings, shutdown_timeout), 0, 86400, {0}, "30",
      "seconds that accepted requests may take after SIGTERM"},
     {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",

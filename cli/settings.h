@@ -53,10 +53,10 @@ struct serve_settings {
     struct texts allowed_origins;
     uint32_t http_threads;
     const char *ssl_certfile, *ssl_keyfile, *ssl_ciphers;
-    int http2;               // index into {on, off, auto}
-    bool ui;                 // true: serve the web page at /
-    int core_dumps;          // 1, 0, or -1: off if a key is given
-    double shutdown_timeout; // seconds
+    int http2;                               // index into {on, off, auto}
+    bool ui;                                 // true: serve the web page at /
+    int core_dumps;                          // 1, 0, or -1: off if a key is given
+    double shutdown_delay, shutdown_timeout; // seconds
     uint32_t connections_max;
     uint64_t payload_limit;   // limit of one body in bytes
     uint64_t max_body_memory; // bytes; 0: derived from the free memory

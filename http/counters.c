@@ -239,7 +239,8 @@ void server_view_get(const struct exchange *x, struct server_view *out)
     const struct server *server = x->thread->server;
     *out = (struct server_view){
         .served = atomic_load_explicit(&server->served, memory_order_acquire),
-        .draining = x->thread->drain_ns != 0,
+        .draining = x->thread->drain_ns != 0 ||
+                    atomic_load_explicit(&server->leaving, memory_order_relaxed),
         .vllm_metrics = server->options.vllm_metrics,
         .thread_count = server->thread_count,
         .beat_oldest_ns = UINT64_MAX,

@@ -306,6 +306,11 @@ static bool idle_wait(const struct server *server, bool all, uint64_t ms)
     }
 }
 
+void server_leave(struct server *server)
+{
+    atomic_store_explicit(&server->leaving, true, memory_order_relaxed);
+}
+
 int server_drain(struct server *server)
 {
     control_set(server, CONTROL_DRAIN);

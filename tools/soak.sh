@@ -102,6 +102,7 @@ stage "suite: dev, the conformance walk" bash -c "$(suite dev -R conformance)"
 stage "suite: tsan, but the conformance walk" bash -c "$(suite tsan -E conformance)"
 stage "suite: tsan, the conformance walk" bash -c "$(suite tsan -R conformance)"
 stage "files of deploy/" bash -c "$release && tools/deploy_check.sh"
+stage "rolling restart behind HAProxy" bash -c "$release && tools/rolling_restart.sh"
 stage "Debian package in a root of Debian 12" bash -c "tools/deps.sh build deb && tools/deb.sh && tools/deb_check.sh"
 stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh --full test_load test_flood \
     test_golden test_generator test_together"

@@ -262,6 +262,27 @@ static void test_while_loading(void **state)
     fixture_close(&loading);
 }
 
+// After server_leave only /ready changes; new connections and requests are served as before.
+static void test_leaving(void **state)
+{
+    (void)state;
+    struct fixture leaving;
+    struct http_answer answer;
+    fixture_open(&leaving, NULL, true);
+    static const char *const paths[] = {"/ready", "/ready", "/health", "/v1/models"};
+    static const int wanted[] = {200, 503, 200, 200};
+    for (int i = 0; i < 4; i++) {
+        assert_true(http_once(leaving.port, "GET", paths[i], BEARER, NULL, &answer));
+        assert_int_equal(answer.status, wanted[i]);
+        http_answer_free(&answer);
+        server_leave(leaving.server);
+    }
+    assert_true(http_once(leaving.port, "POST", "/v1/test/echo", BEARER JSON, "{}", &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    fixture_close(&leaving);
+}
+
 // 16 waiting sequences add a second, up to a minute.
 static void test_when_to_come_again(void **state)
 {
@@ -351,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_a_model),
         cmocka_unit_test(test_a_model_that_is_not_there),
         cmocka_unit_test(test_while_loading),
+        cmocka_unit_test(test_leaving),
         cmocka_unit_test(test_when_to_come_again),
         cmocka_unit_test(test_a_retry_waits_for_the_shortest_queue),
     };
