@@ -70,6 +70,14 @@ MODELS = {
                  "rope_type": "default", "mrope_interleaved": True, "mrope_section": [4, 4, 4]}),
         dict(hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=4,
              deepstack_visual_indexes=[0], **QWEN), tie_word_embeddings=True),
+    # Layer 0 has the stacks of experts as published, layer 1 as transformers saves them.
+    "qwen3-vl-moe": dict(turned="layers.0.mlp.experts", **wrapped(
+        "Qwen3VLMoe", "qwen3_vl_moe",
+        text("qwen3_vl_moe_text", head_dim=24, rope_theta=5000000.0, num_experts=4, num_experts_per_tok=2,
+             moe_intermediate_size=48, norm_topk_prob=False, rope_scaling={
+                 "rope_type": "default", "mrope_interleaved": True, "mrope_section": [4, 4, 4]}),
+        dict(hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=4,
+             deepstack_visual_indexes=[0], **QWEN))),
     # text_config has few fields; the others are defaults of the class.
     "gemma3-vision": {**wrapped(
         "Gemma3", "gemma3",
@@ -128,6 +136,8 @@ def file_tensors(folder, spec):
                 name = new + name[len(old):]
                 break
         shapes[name] = list(tensor.shape)
+        if spec.get("turned", "no") in name:  # as published: [experts, columns, rows]
+            shapes[name] = [shapes[name][i] for i in (0, 2, 1)]
     if spec["own_head"]:
         shapes["language_model.lm_head.weight"] = [96, 64]
     others = sorted(name for name in shapes if OTHER.search(name))

@@ -109,6 +109,13 @@ static const struct arch_experts qwen3_experts = {
     .chosen = "num_experts_per_tok",
     .width = "moe_intermediate_size",
     EXPERT_NAMES,
+    // text parts of Qwen3-VL, as published or as transformers saves them
+    .gate_stack = "layers.%u.mlp.experts.gate_up_proj",
+    .up_stack = "layers.%u.mlp.experts.gate_up_proj",
+    .down_stack = "layers.%u.mlp.experts.down_proj",
+    .complete = true,
+    .turned = true,
+    .either = true,
 };
 
 static const struct arch_experts qwen2_experts = {

@@ -119,6 +119,7 @@ struct arch_experts {
     const char *gate_stack, *up_stack, *down_stack;
     bool complete; // names of stacks are complete, and biases have the tail "_bias"
     bool turned;   // stacks are [experts][columns][rows], unless they hold codes
+    bool either;   // with `turned`: stacks may also be [experts][rows][columns]
     bool paired;   // rows of gate and up alternate
     bool biases;   // the router and the stacks have biases
     bool clamped;  // swiglu_limit and swiglu_alpha are those of GATE_CLAMPED

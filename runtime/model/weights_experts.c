@@ -77,6 +77,15 @@ static bool stack_stored(const struct lister *p, uint32_t layer, const struct st
     return !s->name[0] || tensors_find(p->args->tensors, name) != NULL;
 }
 
+// Returns true if the tensor of all experts, which may be NULL, is [experts][columns][rows].
+static bool is_turned(const struct stack *s, const struct tensor *tensor, uint32_t rows)
+{
+    bool plain =
+        tensor && (tensor->packed || (s->names->either && tensor->dims == 3 &&
+                                      tensor->shape[1] == rows && tensor->shape[2] == s->cols));
+    return s->names->turned && !plain;
+}
+
 // Finds tensor i of an expert, or its rows in the tensor of all experts.
 static void stack_part_find(struct lister *p, uint32_t layer, const struct stack *s,
                             struct weight_part *part, uint32_t expert, uint32_t i)
@@ -90,8 +99,7 @@ static void stack_part_find(struct lister *p, uint32_t layer, const struct stack
     uint32_t count = p->config->experts.count, rows = s->rows * (is_fused(s) ? 2 : 1);
     bool paired = s->names->paired && is_fused(s);
     weight_name(name, p, s->stack[i], layer, weight_tail(s));
-    const struct tensor *tensor = tensors_find(p->args->tensors, name);
-    if (s->names->turned && !(tensor && tensor->packed)) {
+    if (is_turned(s, tensors_find(p->args->tensors, name), rows)) {
         part->skip = (uint64_t)expert * s->cols * rows;
         part->step = rows;
         part->stride = paired ? 2 : 1;

@@ -35,6 +35,12 @@ struct text_type {
     "{\"vocab_size\":151936,\"hidden_size\":4096,\"intermediate_size\":22016,"                     \
     "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":32,"              \
     "\"max_position_embeddings\":128000,\"rope_theta\":500000.0}"
+// The class always divides the weights of experts by their sum.
+#define QWEN3_VL_MOE_DEFAULTS                                                                      \
+    "{\"vocab_size\":151936,\"hidden_size\":2048,\"intermediate_size\":5632,"                      \
+    "\"num_hidden_layers\":24,\"num_attention_heads\":16,\"num_key_value_heads\":16,"              \
+    "\"max_position_embeddings\":128000,\"rope_theta\":500000.0,\"num_experts\":60,"               \
+    "\"num_experts_per_tok\":4,\"moe_intermediate_size\":1408,\"norm_topk_prob\":true}"
 #define LLAMA_DEFAULTS                                                                             \
     "{\"vocab_size\":32000,\"hidden_size\":4096,\"intermediate_size\":11008,"                      \
     "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"max_position_embeddings\":2048}"
@@ -61,6 +67,8 @@ static const struct text_type text_types[] = {
     {"qwen2_5_vl_text", "Qwen2ForCausalLM", QWEN_VL_DEFAULTS, NULL, true},
     {"qwen2_vl_text", "Qwen2ForCausalLM", QWEN_VL_DEFAULTS, NULL, true},
     {"qwen3", "Qwen3ForCausalLM", QWEN_DEFAULTS, NULL, false},
+    {"qwen3_vl_moe_text", "Qwen3MoeForCausalLM", QWEN3_VL_MOE_DEFAULTS,
+     "use_sliding_window sliding_window layer_types norm_topk_prob", false},
     {"qwen3_vl_text", "Qwen3ForCausalLM", QWEN3_VL_DEFAULTS,
      "use_sliding_window sliding_window layer_types", false},
 };
@@ -134,6 +142,11 @@ static const struct wrapper wrappers[] = {
     {.name = "Qwen3VLForConditionalGeneration",
      .media = "images and videos",
      .text_type = "qwen3_vl_text",
+     .fixed = true,
+     QWEN_NAMES},
+    {.name = "Qwen3VLMoeForConditionalGeneration",
+     .media = "images and videos",
+     .text_type = "qwen3_vl_moe_text",
      .fixed = true,
      QWEN_NAMES},
     {.name = "SmolVLMForConditionalGeneration",

@@ -81,6 +81,8 @@ static void test_sparse_text_configs_get_the_defaults_of_their_class(void **stat
          8192, 80, 64, 8, 128, 29568, 32768, 1e6, 1e-5},
         {"Qwen3VLForConditionalGeneration", "\"text_config\":{}", "Qwen3ForCausalLM", 151936, 4096,
          32, 32, 32, 128, 22016, 128000, 5e5, 1e-6},
+        {"Qwen3VLMoeForConditionalGeneration", "\"text_config\":{}", "Qwen3MoeForCausalLM", 151936,
+         2048, 24, 16, 16, 128, 5632, 128000, 5e5, 1e-6},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         parsed(rows[i].name, rows[i].members);
