@@ -4,7 +4,8 @@
 
     bench/gguf_shapes.py SHAPE Q4_K_M|Q4_0|Q8_0|BF16 FILE     (needs gguf and numpy)
 
-SHAPE is llama-3.2-3b, qwen2.5-0.5b, smollm2-135m, or the embedder bge-small (only Q8_0 and BF16).
+SHAPE is llama-3.2-3b, qwen2.5-0.5b, smollm2-135m, the embedder bge-small (only Q8_0 and BF16), or mixture-1b,
+a mixture of experts that is not published: 64 experts of 512 columns, 8 of a token, 0.9 B parameters.
 
 Each tensor has the format that llama.cpp's quantizer selects for it: Q4_K_M stores some layers' value and
 down projections and the tied table in Q6_K, Q4_0 the table in Q6_K; a tensor whose width is no multiple of 256
@@ -22,8 +23,10 @@ SHAPES = {  # family, vocabulary, hidden, layers, heads, KV heads, head width, f
     "llama-3.2-3b": ("llama", 128256, 3072, 28, 24, 8, 128, 8192, 131072, 500000.0, "llama-bpe"),
     "qwen2.5-0.5b": ("qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1000000.0, "qwen2"),
     "smollm2-135m": ("llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 100000.0, "smollm"),
+    "mixture-1b": ("qwen3moe", 49152, 1024, 8, 16, 4, 64, 2048, 32768, 1000000.0, "qwen2"),
     "bge-small": ("bert", 30522, 384, 12, 12, 12, 32, 1536, 512, 10000.0, None),
 }
+EXPERTS, CHOSEN, WIDTH = 64, 8, 512  # of mixture-1b
 # Offsets of the float16 values of a block, with the value for elements of standard deviation 1.
 HALVES = {
     KINDS.Q4_0: ((0, 1 / 4.6),),
@@ -43,7 +46,7 @@ def more_bits(layer, layers):
 def kind_of(name, layer, layers, cols, scheme):
     if scheme in ("Q8_0", "BF16"):
         return KINDS[scheme]
-    better = name == "token_embd" or scheme == "Q4_K_M" and name in ("attn_v", "ffn_down") and more_bits(layer, layers)
+    better = name == "token_embd" or scheme == "Q4_K_M" and name in ("attn_v", "ffn_down", "ffn_down_exps") and more_bits(layer, layers)
     kind = KINDS.Q6_K if better else KINDS.Q4_K if scheme == "Q4_K_M" else KINDS.Q4_0
     if cols % 256 != 0:
         kind = {KINDS.Q4_K: KINDS.Q5_0, KINDS.Q6_K: KINDS.Q8_0}.get(kind, kind)
@@ -124,6 +127,10 @@ def keys_write(out, shape):
     out.add_rope_dimension_count(dim)
     out.add_layer_norm_rms_eps(1e-5)
     out.add_rope_freq_base(base)
+    if family == "qwen3moe":
+        out.add_expert_count(EXPERTS)
+        out.add_expert_used_count(CHOSEN)
+        out.add_expert_feed_forward_length(WIDTH)
     out.add_vocab_size(vocab)
     bytes_put(out, vocab, pre)
 
@@ -137,11 +144,18 @@ def tensors_put(out, shape, scheme):
                 "ffn_down": (hidden, ffn)}
     if bert:
         del matrices["ffn_gate"]
+    mixture = family == "qwen3moe"
+    if mixture:
+        for name, size in (("gate", (WIDTH, hidden)), ("up", (WIDTH, hidden)), ("down", (hidden, WIDTH))):
+            del matrices[f"ffn_{name}"]
+            matrices[f"ffn_{name}_exps"] = size
     biased = matrices if bert else ("attn_q", "attn_k", "attn_v") if family == "qwen2" else ()
 
     def add(prefix, name, layer, rows, cols):
         kind = kind_of(name, layer, layers, cols, scheme)
-        out.add_tensor(f"{prefix}{name}.weight", blocks_of(kind, rows, cols, random), raw_dtype=kind)
+        count = EXPERTS if name.endswith("_exps") else 1
+        blocks = blocks_of(kind, count * rows, cols, random)
+        out.add_tensor(f"{prefix}{name}.weight", blocks.reshape(count, rows, -1) if count > 1 else blocks, raw_dtype=kind)
 
     def norm(name):
         out.add_tensor(name + ".weight", np.ones(hidden, np.float32))
@@ -158,6 +172,11 @@ def tensors_put(out, shape, scheme):
         prefix = f"blk.{layer}."
         norm(prefix + ("attn_output_norm" if bert else "attn_norm"))
         norm(prefix + ("layer_output_norm" if bert else "ffn_norm"))
+        if mixture:
+            router = random.standard_normal((EXPERTS, hidden), np.float32) * np.float32(DEVIATION)
+            out.add_tensor(f"{prefix}ffn_gate_inp.weight", router)
+            for name in "qk":
+                out.add_tensor(f"{prefix}attn_{name}_norm.weight", np.ones(dim, np.float32))
         for name, (rows, cols) in matrices.items():
             add(prefix, name, layer, rows, cols)
             if name in biased:

@@ -4,10 +4,12 @@
 
     bench/server_peers.py FOLDER [SECONDS [ROW...]]   (SECONDS: length of all rows together, 380; ROW: only this row,
                                                        such as smollm2-135m-BF16-16 or openvino-Q8_0-4)
+    bench/server_peers.py experts FOLDER [SECONDS]    (340)
     bench/server_peers.py llama FILE PORT [embed] | openvino FILE     (the peers' processes)
 
 FOLDER contains smollm2-135m-BF16.gguf, bge-small-BF16.gguf and both with Q8_0, written by gguf_shapes.py;
-every program reads the same file. The two servers run at the same time and are idle in turn. Results are
+every program reads the same file. `experts` measures weft next to llama.cpp's server only, with the mixture of
+experts mixture-1b-Q4_K_M.gguf and -Q8_0.gguf of FOLDER: answers for 1 and 16 clients, and prompts. The two servers run at the same time and are idle in turn. Results are
 JSON files in FOLDER/results and Markdown rows on stdout; an interval is of 95 % by Student's t. Needs idle
 cores: the threads of llama.cpp spin. PEER_LLAMA and PEER_OPENVINO name the Python programs (python3) of
 environments with the PyPI packages xllamacpp and openvino-genai. WEFT_BUILD names the build folder.
@@ -30,6 +32,7 @@ CHAT = {1: 13, 4: 20, 16: 40, 32: 55}  # clients: seconds of the row, of 380 tog
 EMBED = {1: 7, 4: 9}
 OPENVINO = 52
 PARTS, KINDS = (("bge-small", EMBED), ("smollm2-135m", CHAT)), ("Q8_0", "BF16")
+MIXTURE, PROMPTS, LETTERS = {1: 45, 16: 65}, 45, 448  # as CHAT; seconds of the row of prompts, and their length
 
 
 def serve_llama(file, port, embed):
@@ -47,10 +50,10 @@ def serve_llama(file, port, embed):
     os._exit(0 if server else 1)
 
 
-def prompts():
-    """Returns 512 prompts of 32 letters, which are 32 tokens in the files of gguf_shapes.py."""
+def prompts(letters=32):
+    """Returns 512 prompts of letters, each of which is a token in the files of gguf_shapes.py."""
     source = random.Random(1)
-    return ["".join(source.choices("efghijklmnopqrstuvwxyz", k=32)) for _ in range(512)]
+    return ["".join(source.choices("efghijklmnopqrstuvwxyz", k=letters)) for _ in range(512)]
 
 
 def batches_openvino(file):
@@ -77,8 +80,9 @@ class Run:
         self.folder, self.out, self.rows = folder, folder / "results", rows
         self.scale, self.end = seconds / 380, time.monotonic() + seconds
         self.out.mkdir(exist_ok=True)
-        self.data = self.out / "prompts.jsonl"
-        self.data.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts()))
+        self.data, self.long = self.out / "prompts.jsonl", self.out / "long.jsonl"
+        for file, letters in ((self.data, 32), (self.long, LETTERS)):
+            file.write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts(letters)))
         self.log = open(self.out / "servers.log", "ab")
 
     def left(self):
@@ -111,8 +115,8 @@ class Run:
         pairs = max(5, min(12, int(seconds * self.scale / pair) - 2))
         compared = self.bench(name, port, "--runs", pairs, *options)["comparison"]
         figures = {f["name"]: f for f in compared["figures"]}
-        shown = ("inputs_per_s", "mean_e2el_ms") if "embeddings" in options else \
-            ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
+        shown = ("inputs_per_s", "mean_e2el_ms") if "embeddings" in options else ("mean_ttft_ms",) \
+            if self.long in options else ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
         cells = [f"{f['a']:.1f} / {f['b']:.1f} = {ratio_text(*(1 / (1 + f[k]) for k in ('difference', 'high', 'low')))}"
                  f", {f['verdict']}" for f in (figures[s] for s in shown)]
         print(f"| {name} | {pairs} | {' | '.join(cells)} |", flush=True)
@@ -133,6 +137,16 @@ class Run:
                 options = ("--backend", "embeddings", "--concurrency", clients, "--num-prompts", 4 * clients,
                            "--input-len", 64, "--inputs", 4) if embed else self.chat(clients)
                 self.row(f"{shape}-{kind}-{clients}", rows[clients], port, peer, *options)
+
+    def mixtures(self):
+        for kind in ("Q4_K_M", "Q8_0"):
+            file, peer = self.folder / f"mixture-1b-{kind}.gguf", serving.free_port()
+            llama = [os.environ.get("PEER_LLAMA", "python3"), __file__, "llama", file, peer]
+            with self.weft(file) as port, serving.running(llama, peer, "/health", self.log):
+                for clients, seconds in MIXTURE.items():
+                    self.row(f"mixture-1b-{kind}-{clients}", seconds, port, peer, *self.chat(clients))
+                self.row(f"mixture-1b-{kind}-prompts", PROMPTS, port, peer, "--dataset", self.long, "--ignore-eos",
+                         "--output-len", 1, "--concurrency", 1, "--num-prompts", 4)
 
     def next_to_openvino(self, kind):
         chosen = self.chosen(f"openvino-{kind}", CHAT)
@@ -178,6 +192,11 @@ def main():
         serve_llama(sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ["embed"])
     elif sys.argv[1:2] == ["openvino"]:
         batches_openvino(sys.argv[2])
+    elif sys.argv[1:2] == ["experts"] and len(sys.argv) in (3, 4):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        run = Run(pathlib.Path(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 340, [])
+        run.scale *= 380 / 340
+        run.mixtures()
     elif len(sys.argv) >= 2:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the servers too
         known = {f"{shape}-{kind}-{n}" for shape, rows in PARTS for kind in KINDS for n in rows}
