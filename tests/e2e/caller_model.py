@@ -5,6 +5,7 @@ after a tool's result it answers with a sentence. Its dialect is Hermes'.
 Each token is followed by one other: the embedding says where in the chain it stands, attention and MLP
 are nought, the head says what comes next. caller(path) writes the folder; chain_model() any chain.
 """
+import math
 import os
 import sys
 
@@ -38,9 +39,31 @@ def caller(path):
     return chain_model(path, ["<|answer|>"], CHAIN + ANSWER[1:], follows, TEMPLATE, FAR)
 
 
-def chain_model(path, specials, texts, follows, template, far, window=WINDOW):
-    """Bytes, special tokens and texts are its tokens; follows: token -> the next, fewer than HIDDEN. far: the logit of
-    others, by eight, after a token that is followed by one; after those that are not all are alike."""
+def gpt_oss_layer(p, one, zero):
+    """The tensors of a layer of GPT-OSS that adds nought, and what its config.json has besides."""
+    experts, width = 2, 16
+
+    def stack(*shape):
+        return list(shape), [0.0] * math.prod(shape)
+
+    tensors = {p + f"self_attn.{name}_proj.{part}": shape for name in "qkvo"
+               for part, shape in (("weight", zero(HIDDEN, HIDDEN)), ("bias", stack(HIDDEN)))}
+    tensors.update({
+        p + "self_attn.sinks": stack(4), p + "mlp.router.weight": stack(experts, HIDDEN),
+        p + "mlp.router.bias": stack(experts),
+        p + "mlp.experts.gate_up_proj": stack(experts, HIDDEN, 2 * width),
+        p + "mlp.experts.gate_up_proj_bias": stack(experts, 2 * width),
+        p + "mlp.experts.down_proj": stack(experts, width, HIDDEN),
+        p + "mlp.experts.down_proj_bias": stack(experts, HIDDEN)})
+    return tensors, {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "head_dim": 16,
+                     "intermediate_size": width, "num_local_experts": experts, "num_experts_per_tok": 1,
+                     "sliding_window": 64, "rope_scaling": None, "attention_bias": True}
+
+
+def chain_model(path, specials, texts, follows, template, far, window=WINDOW, ends=("<|im_end|>",), gpt_oss=False):
+    """Bytes, special tokens and texts are its tokens; follows: token -> the next, or a list of equally likely next ones,
+    fewer than HIDDEN. far: the logit of others, by eight, after a token that is followed by one; after those that are
+    not all are alike. ends: end tokens, the first that of config.json, all of them those of generation_config.json."""
     folder, alphabet = Folder(path), byte_alphabet()
     vocab = {alphabet[b]: i for i, b in enumerate(sorted(alphabet))}
     specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *specials]
@@ -54,20 +77,21 @@ def chain_model(path, specials, texts, follows, template, far, window=WINDOW):
     for token in range(size):
         embed[token * HIDDEN + by_id.get(token, 0)] = 1.0
     for before, after in follows.items():
-        head[ids[after] * HIDDEN + place[before]] = 0.0
+        for one_of in [after] if isinstance(after, str) else after:
+            head[ids[one_of] * HIDDEN + place[before]] = 0.0
     zero, one = lambda r, c: ([r, c], [0.0] * (r * c)), ([HIDDEN], [1.0] * HIDDEN)
     p = "model.layers.0."
+    layer = {p + f"self_attn.{name}_proj.weight": zero(HIDDEN, HIDDEN) for name in "qkvo"}
+    layer.update({p + "mlp.gate_proj.weight": zero(FFN, HIDDEN), p + "mlp.up_proj.weight": zero(FFN, HIDDEN),
+                  p + "mlp.down_proj.weight": zero(HIDDEN, FFN)})
+    more = {}
+    if gpt_oss:
+        layer, more = gpt_oss_layer(p, one, zero)
     folder.tensors({
         "model.embed_tokens.weight": ([size, HIDDEN], embed),
         p + "input_layernorm.weight": one,
-        p + "self_attn.q_proj.weight": zero(HIDDEN, HIDDEN),
-        p + "self_attn.k_proj.weight": zero(HIDDEN, HIDDEN),
-        p + "self_attn.v_proj.weight": zero(HIDDEN, HIDDEN),
-        p + "self_attn.o_proj.weight": zero(HIDDEN, HIDDEN),
+        **layer,
         p + "post_attention_layernorm.weight": one,
-        p + "mlp.gate_proj.weight": zero(FFN, HIDDEN),
-        p + "mlp.up_proj.weight": zero(FFN, HIDDEN),
-        p + "mlp.down_proj.weight": zero(HIDDEN, FFN),
         "model.norm.weight": one,
         "lm_head.weight": ([size, HIDDEN], head)}, "BF16")
     folder.json("config.json", {
@@ -75,8 +99,10 @@ def chain_model(path, specials, texts, follows, template, far, window=WINDOW):
         "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 4, "hidden_act": "silu",
         "max_position_embeddings": window, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-        "vocab_size": size, "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"],
-        "tie_word_embeddings": False})
+        "vocab_size": size, "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids[ends[0]],
+        "tie_word_embeddings": False, **more})
+    if len(ends) > 1:
+        folder.json("generation_config.json", {"eos_token_id": [ids[end] for end in ends]})
     folder.json("tokenizer.json", {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": ids[t], "content": t, "single_word": False, "lstrip": False,
