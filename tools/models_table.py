@@ -39,7 +39,7 @@ memory it takes.
 - **Rerankers without a score head.** `Qwen3ForCausalLM`, `Qwen2ForCausalLM` and `GemmaForCausalLM`
   are rerankers if the folder shows that they are Qwen3-Reranker, mxbai-rerank-v2,
   bge-reranker-v2-gemma or a fine-tune of one ([`OPERATING.md`](OPERATING.md)).
-- **Devices.** All families run on `cpu` and on `cuda`, mixtures of experts only on `cpu`.
+- **Devices.** All families run on `cpu` and on `cuda`.
 - **Tensor parallel.** Several GPUs, or ranks on a CPU, can share a model of the families marked
   "yes" ([`SEVERAL_GPUS.md`](SEVERAL_GPUS.md)).
 - **Not served.** The tables name what of a family is not served. No model serves images, videos

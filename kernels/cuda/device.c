@@ -215,6 +215,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     snprintf(out->name, sizeof out->name, "%s", device->name);
     out->steps_in_flight = 1;
     out->graphs = true;
+    out->experts = true;
     out->exact = device->exact;
     if (cudaGetDeviceCount(&count) != cudaSuccess)
         error_forget();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an
-// output element is finished. Both use one summation order (decision 0023): K is cut at multiples
+// Shared by the tensor-core products: how a slab of 32 k becomes two mma steps, and how an output
+// element is finished. All use one summation order (decision 0023): K is cut at multiples
 // of PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
 //
 // Weights are the A operand (16 output features), tokens the n = 8 operand. In a slab lane (r, t)
@@ -25,7 +25,16 @@ struct gemm_run {
     void *y;            // [rows][n]
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
-    bool vectors; // true if x can be read in vectors of 8
+    uint32_t before; // elements of scale and bias before those of row 0 of the weight
+    bool vectors;    // true if x can be read in vectors of 8
+};
+
+// Returns the row of x of a token; in a product of experts it is that of a sorted row (experts.cu).
+struct row_itself {
+    __device__ __forceinline__ uint32_t operator()(uint32_t token) const
+    {
+        return token;
+    }
 };
 
 static __device__ __forceinline__ void mma_of(bf16, float c[4], const uint32_t a[4],
@@ -82,9 +91,9 @@ static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t to
     if (token >= g.rows || feature >= g.n)
         return;
     if (g.scale)
-        sum = mul_rn(sum, g.scale[feature]);
+        sum = mul_rn(sum, g.scale[g.before + feature]);
     if (g.bias)
-        sum = add_rn(sum, g.bias[feature]);
+        sum = add_rn(sum, g.bias[g.before + feature]);
     size_t at = (size_t)token * g.y_stride + feature;
     if (g.y_dtype == DTYPE_F32)
         ((float *)g.y)[at] = sum;
@@ -112,6 +121,7 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
     g.stride = weight_stride(&w->shape);
     g.x_stride = args->x_stride;
     g.y_stride = args->y_stride;
+    g.before = 0;
     g.vectors = g.k % 8 == 0 && g.x_stride % 8 == 0 && (uintptr_t)g.x % 16 == 0;
     return g;
 }

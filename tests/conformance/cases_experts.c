@@ -12,6 +12,12 @@ static struct weight_shape vector_of(uint32_t n)
     return (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
 }
 
+// Returns the number of cases; plugins run fewer, because they are emulated.
+static uint64_t cases_of(const struct trial *t, uint64_t cpu, uint64_t plugin)
+{
+    return trial_cases(t->level == CPU_ISA_COUNT ? plugin : cpu);
+}
+
 // The counts and the memory of a routing, on the heap for the reference.
 static struct routing routing_make(struct trial *t, uint32_t tokens, uint32_t experts,
                                    uint32_t chosen)
@@ -142,7 +148,7 @@ void try_route(struct trial *t, enum dtype act)
 {
     if (!t->facts.experts || act != t->facts.activation[DTYPE_BF16]) // has no activations
         return;
-    for (uint64_t i = 0; i < trial_cases(48); i++)
+    for (uint64_t i = 0; i < cases_of(t, 48, 24); i++)
         route_case(t, 11000 + i);
     route_not_finite(t);
 }
@@ -359,6 +365,42 @@ static void alone_case(struct trial *t, enum dtype dtype, enum weight_format for
     trial_true(t, "gemm_experts has the bits of a product alone", equal || !t->facts.exact);
 }
 
+// All tokens choose one expert of four: a device that holds all, one that holds only another expert
+// and writes nothing, and a step without tokens.
+static void one_expert_case(struct trial *t, enum dtype dtype, enum dtype act)
+{
+    enum { TOKENS = 140, EXPERTS = 4, N = 32, K = 96 };
+    trial_begin(t, 12990);
+    struct experts_case c = {.n = N, .held = EXPERTS, .size = (size_t)TOKENS * N};
+    c.host = routing_random(t, TOKENS, EXPERTS, 1, true);
+    c.device = routing_put(t, &c.host);
+    c.args.act = act;
+    c.args.x_stride = K;
+    c.args.y_stride = N;
+    c.x = trial_floats(t, (size_t)TOKENS * K, act, 1);
+    c.want = trial_heap(t, c.size * sizeof *c.want);
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = dtype, .n = N * EXPERTS, .k = K};
+    shape.stack = EXPERTS;
+    struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+    bool rotated = w.rotated.data != NULL;
+    case_run(t, &c, &w.device, NULL, rotated ? reference_gemm_i8 : reference_gemm,
+             rotated ? byte_depth(K) : K, rotated ? &w.rotated : &w.reference, NULL,
+             floats_bound(t, dtype, act));
+    shape.n = N;
+    shape.stack = 1;
+    struct trial_weight other = trial_weight_make(t, &shape, 0.05f, 0);
+    c.args.weight = &other.device;
+    c.args.first = (c.host.id[0] + 1) % EXPERTS;
+    c.args.y = trial_device(t, c.size * dtype_bytes(act));
+    trial_true(t, "gemm_experts runs", t->api->ops->gemm_experts(t->stream, &c.args) == STATUS_OK);
+    float *got = trial_fetch_floats(t, c.args.y, c.size, act);
+    for (size_t i = 0; i < c.size; i++)
+        trial_true(t, "gemm_experts: no rows, nothing is written", got[i] == 0);
+    c.args.routing.token_count = 0;
+    trial_true(t, "gemm_experts runs without tokens",
+               t->api->ops->gemm_experts(t->stream, &c.args) == STATUS_OK);
+}
+
 void try_gemm_experts(struct trial *t, enum dtype act)
 {
     if (!t->facts.experts)
@@ -370,10 +412,11 @@ void try_gemm_experts(struct trial *t, enum dtype act)
     for (int d = 0; d < DTYPE_COUNT; d++) {
         if (t->facts.activation[d] != act)
             continue;
-        for (uint64_t i = 0; i < trial_cases(16); i++)
+        for (uint64_t i = 0; i < cases_of(t, 16, 8); i++)
             floats_case(t, (enum dtype)d, act, 12000 + 100 * (uint64_t)d + i);
-        for (uint64_t i = 0; i < trial_cases(8); i++)
+        for (uint64_t i = 0; i < cases_of(t, 8, 4); i++)
             alone_case(t, (enum dtype)d, WEIGHT_FLOATS, act, 12500 + 50 * (uint64_t)d + i);
+        one_expert_case(t, (enum dtype)d, act);
     }
 }
 
@@ -418,6 +461,6 @@ static void combine_case(struct trial *t, enum dtype act, uint64_t seed)
 
 void try_combine(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; t->facts.experts && i < trial_cases(24); i++)
+    for (uint64_t i = 0; t->facts.experts && i < cases_of(t, 24, 10); i++)
         combine_case(t, act, 13000 + i);
 }

@@ -23,7 +23,7 @@ import gpu_words  # noqa: E402
 # They use exp() and tanh() of a library: of the host's C library in the emulator, of the toolkit's device code in
 # nvcc's PTX. The 16-bit outputs of swiglu, whose gate may be the tanh form of GELU, round the difference away.
 APPROXIMATE = ("activate in float32", "activate in float16", "swiglu in float32")
-KINDS, CASES = 54, 1717  # ops with types of the complete run, and its cases
+KINDS, CASES = 54, 1824  # ops with types of the complete run, and its cases
 SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the fast ops; make soak runs the others
 
 

@@ -79,14 +79,6 @@ bool rig_device_usable(void)
     return usable;
 }
 
-bool rig_device_experts(void)
-{
-    struct device_facts facts;
-    struct error err;
-    must(device_facts_read(&facts, &err), &err);
-    return facts.experts;
-}
-
 static bool splits(const char *folder)
 {
     struct error err;

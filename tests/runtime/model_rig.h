@@ -56,8 +56,6 @@ bool rig_device_usable(void);
 // Returns false if WEFT_TEST_FAST is set: devices are then opened in the default mode, in which
 // results may depend on the other rows of a step.
 bool rig_exact(void);
-// Returns true if the device of WEFT_TEST_DEVICE computes mixtures of experts.
-bool rig_device_experts(void);
 
 // Starts an empty batch for the next step.
 void rig_begin(struct rig *rig);

@@ -30,6 +30,7 @@ struct run {
     json_t *golden;
     char folder[64];
     struct rig rig;
+    bool experts; // true if it is a mixture of experts
     uint32_t inputs, width;
     int32_t tokens[INPUTS_MAX][LENGTH_MAX];
     struct rig_sequence sequences[INPUTS_MAX];
@@ -61,6 +62,11 @@ static struct run *run_open(const char *name, enum dtype stored, int dtype, uint
     run->golden = golden_read(name);
     folder_make(run->folder);
     golden_folder_write(run->folder, run->golden, stored, shards);
+    struct error err;
+    struct model_config config;
+    const json_t *json = json_object_get(run->golden, "config");
+    assert_int_equal(model_config_parse(&config, json, &err), STATUS_OK);
+    run->experts = config.experts.count > 0;
     struct model_options options = rig_options();
     options.dtype = dtype;
     options.max_model_len =
@@ -72,17 +78,6 @@ static struct run *run_open(const char *name, enum dtype stored, int dtype, uint
     rig_open(&run->rig, run->folder, &options);
     inputs_read(run);
     return run;
-}
-
-static bool has_experts(const char *name)
-{
-    struct error err;
-    struct model_config config;
-    json_t *golden = golden_read(name);
-    const json_t *json = json_object_get(golden, "config");
-    assert_int_equal(model_config_parse(&config, json, &err), STATUS_OK);
-    json_decref(golden);
-    return config.experts.count > 0;
 }
 
 static void run_close(struct run *run)
@@ -208,6 +203,17 @@ struct mode {
     double greedy;  // tolerance of the gap between the two best logits
 };
 
+// Returns the tolerance of the gap. Activations of 16 bits can choose another expert than the
+// reference where two are nearly equal, which changes logits as much as int8 does (in minimax-m2 by
+// 0.8 where the values of two experts differ by 0.012).
+static double greedy_tolerance(const struct run *run, const struct mode *mode)
+{
+    struct device_facts facts;
+    run->rig.api->facts(run->rig.device, &facts);
+    enum dtype held = mode->dtype < 0 ? mode->stored : (enum dtype)mode->dtype;
+    return run->experts && facts.activation[held] != DTYPE_F32 ? 0.8 : mode->greedy;
+}
+
 static void all_models(const struct mode *mode)
 {
     static char names[128][64];
@@ -217,17 +223,12 @@ static void all_models(const struct mode *mode)
         wanted++;
     assert_true(wanted > 0 ? count == wanted : count >= 25);
     uint32_t failed = 0;
-    bool experts = rig_device_experts();
     for (uint32_t i = 0; i < count; i++) {
-        if (!experts && has_experts(names[i])) {
-            printf("skipped: %s is a mixture of experts\n", names[i]);
-            continue;
-        }
         struct run *run = run_open(names[i], mode->stored, mode->dtype, 1 + i % 3);
         run_all(run);
         struct golden_errors e = golden_errors_of(run->golden, run->got, run->width);
         double half = json_number_value(json_object_get(run->golden, "bf16_error"));
-        uint32_t compared = greedy_check(run, mode->greedy);
+        uint32_t compared = greedy_check(run, greedy_tolerance(run, mode));
         bool good = (mode->bound == 0 || e.largest <= mode->bound) &&
                     (mode->of_bf16 == 0 || e.frobenius <= mode->of_bf16 * half);
         printf("%-8s %-28s error %.1e of the largest, %.2f of transformers' bfloat16, %u greedy"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the files of test_kernels: the device under test, arrays on it, waiting, and the tests
-// of kernel_products.c. One thread; the caller that allocates memory frees it.
+// of kernel_products.c and kernel_experts.c. One thread; the caller that allocates memory frees it.
 #pragma once
 
 #include "kernels/attn_tiles.h"
@@ -39,3 +39,4 @@ void test_products(void **state);
 void test_staging(void **state);
 void test_three_pieces(void **state);
 void test_direct_refused(void **state);
+void test_experts(void **state); // kernel_experts.c

@@ -663,6 +663,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_grid_after_recording),
         cmocka_unit_test(test_cards_of_little_shared_memory),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_experts),
     };
     return cmocka_run_group_tests_name("kernels", tests, setup, teardown);
 }

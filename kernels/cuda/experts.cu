@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm_experts: the products of experts, with the tiles of the other products, so that each row has
+// the bits of a product of that row alone. Only the device knows the rows of each expert: a grid
+// has blocks for as many tiles as there can be, each block finds its tile in the routing's offsets,
+// and the blocks after the last tile exit. Tiles of an expert begin at its first sorted row, so an
+// expert without rows has none, and a tile never has rows of two experts.
+#include "kernels/cuda/gemm_plain.h"
+#include "kernels/cuda/gemm_small.h"
+#include "kernels/cuda/gemm_wide.h"
+
+// The kernel is chosen by the average number of rows of an expert, which the host knows.
+enum {
+    EXPERTS_TILE1_MAX = 4,  // rows; up to this tiles of 8 rows
+    EXPERTS_TILE4_MAX = 32, // rows; up to this tiles of 32, then the wide product's tiles
+    EXPERTS_WARPS = 4,      // warps of a tile of few rows: experts have few parts of K
+};
+
+struct experts_run {
+    gemm_run g;             // the stack's first matrix
+    enum dtype dtype;       // dtype of the weight
+    const uint32_t *offset; // [held + 1] first sorted row of each expert that is held
+    const uint32_t *order;  // [P] pair of each sorted row; NULL: x has sorted rows
+    uint32_t held, chosen;
+    uint32_t weight_bytes; // bytes of an element
+};
+
+// Returns the row of x of a sorted row.
+struct row_of_sorted {
+    const uint32_t *order; // NULL: x has sorted rows
+    uint32_t chosen;
+    __device__ __forceinline__ uint32_t operator()(uint32_t row) const
+    {
+        return order ? order[row] / chosen : row;
+    }
+};
+
+// Returns the number of tiles of SIZE rows of an expert.
+template <uint32_t SIZE>
+static __device__ __forceinline__ uint32_t expert_tiles(const experts_run &e, uint32_t expert)
+{
+    return (e.offset[expert + 1] - e.offset[expert] + SIZE - 1) / SIZE;
+}
+
+// Finds tile `tile` of all tiles of SIZE rows: a lane counts those of some consecutive experts, and
+// the lane that has the tile finds its expert. Returns false if there are not that many. Every warp
+// of a block calls it, all with the same result.
+template <uint32_t SIZE>
+static __device__ __forceinline__ bool tile_find(const experts_run &e, uint32_t tile,
+                                                 uint32_t *expert, uint32_t *first)
+{
+    uint32_t lane = threadIdx.x % 32, each = (e.held + 31) / 32;
+    uint32_t at = lane * each, end = at + each < e.held ? at + each : e.held, own = 0;
+    for (uint32_t i = at; i < end; i++)
+        own += expert_tiles<SIZE>(e, i);
+    uint32_t sum = own; // of the lanes up to this one
+    for (uint32_t step = 1; step < 32; step *= 2) {
+        uint32_t before = shfl_idx(sum, (int)(lane < step ? lane : lane - step));
+        sum += lane < step ? 0 : before;
+    }
+    uint32_t left =
+        tile - (sum - own); // tiles before it in this lane's experts, if it has the tile
+    uint32_t owner = warp_ballot(left < own);
+    if (owner == 0)
+        return false;
+    for (; at + 1 < end; at++) {
+        uint32_t tiles = expert_tiles<SIZE>(e, at);
+        if (left < tiles)
+            break;
+        left -= tiles;
+    }
+    *expert = shfl_idx(at, find_msb(owner));
+    *first = e.offset[*expert] + SIZE * shfl_idx(left, find_msb(owner));
+    return true;
+}
+
+// Finds a tile and makes the product *g of its expert's matrix, whose tokens are sorted rows up to
+// the tile's end; *first: the tile's first row. Returns false if there is no such tile.
+template <uint32_t SIZE>
+static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32_t tile,
+                                                    gemm_run *g, uint32_t *first)
+{
+    uint32_t expert;
+    if (!tile_find<SIZE>(e, tile, &expert, first))
+        return false;
+    uint32_t end = e.offset[expert + 1];
+    *g = e.g;
+    g->rows = end - *first < SIZE ? end : *first + SIZE;
+    g->before = expert * g->n;
+    g->weight = (const char *)g->weight + (size_t)g->before * g->stride * e.weight_bytes;
+    return true;
+}
+
+// A block is (16 features, tile of 8 * TILES rows). Shared: 2 or 8 KB. Bound: memory, the weights
+// of the experts that have rows.
+template <class T, class W, int TILES>
+static __global__ void __launch_bounds__(32 * EXPERTS_WARPS) experts_small_kernel(experts_run e)
+{
+    gemm_run g;
+    uint32_t feature = blockIdx.x * 16, first;
+    grid_begin();
+    if (!tile_product<8 * TILES>(e, blockIdx.y, &g, &first))
+        return;
+    row_of_sorted row_of = {e.order, e.chosen};
+    small_rows<T, W, TILES> rows = small_rows_of<T, W, TILES>(g, feature, first, row_of);
+    small_tile<T, W, TILES, EXPERTS_WARPS>(g, feature, first, rows);
+}
+
+// A block is (128 features, tile of 64 rows). Shared: 72 KB (int8: 48 KB), dynamic. Bound: math.
+template <class T, class W>
+static __global__ void __launch_bounds__(256) experts_wide_kernel(experts_run e)
+{
+    gemm_run g;
+    uint32_t feature = blockIdx.x * WIDE_FEATURES, first;
+    grid_begin();
+    if (!tile_product<WIDE_TOKENS>(e, blockIdx.y, &g, &first))
+        return;
+    row_of_sorted row_of = {e.order, e.chosen};
+    wide_tile<T, W>(g, feature, first, wide_shares_of<T, W>(g, feature, first, row_of));
+}
+
+// A block is (tile of 4 rows, 8 features). Bound: math.
+template <class T> static __global__ void __launch_bounds__(256) experts_plain_kernel(experts_run e)
+{
+    plain_run p;
+    uint32_t feature = blockIdx.y * PLAIN_FEATURES + threadIdx.x / 32, first;
+    grid_begin();
+    p.dtype = e.dtype;
+    row_of_sorted row_of = {e.order, e.chosen};
+    if (tile_product<PLAIN_TOKENS>(e, blockIdx.x, &p.g, &first) && feature < p.g.n)
+        plain_tile<T>(p, feature, first, row_of);
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+static experts_run experts_run_of(const struct gemm_experts_args *args)
+{
+    const struct weight_shape *shape = &args->weight->shape;
+    gemm_args product = {args->act, args->act, args->x,        args->weight,  args->bias,
+                         args->y,   0,         args->x_stride, args->y_stride};
+    experts_run e;
+    e.g = gemm_run_of(&product);
+    e.g.n = weight_matrix_rows(shape);
+    e.dtype = shape->dtype;
+    e.offset = args->routing.offset + args->first;
+    e.order = args->sorted ? NULL : args->routing.order;
+    e.held = weight_stack(shape);
+    e.chosen = args->routing.chosen;
+    e.weight_bytes = (uint32_t)dtype_bytes(shape->dtype);
+    return e;
+}
+
+// Returns the largest number of tiles of `size` rows that `pairs` rows can have.
+static uint32_t tiles_most(const experts_run &e, uint32_t pairs, uint32_t size)
+{
+    uint32_t used = pairs < e.held ? pairs : e.held; // experts that can have rows
+    return (pairs + used * (size - 1)) / size;
+}
+
+template <class T, class W, int TILES>
+static enum status small_launch(struct stream *stream, const experts_run &e, uint32_t pairs)
+{
+    dim3 grid(divide_up(e.g.n, 16), tiles_most(e, pairs, 8 * TILES));
+    LAUNCH_STEP((experts_small_kernel<T, W, TILES>), grid, dim3(32 * EXPERTS_WARPS), 0, stream, e);
+    return launch_status();
+}
+
+template <class T, class W>
+static enum status tiles_launch(struct stream *stream, const experts_run &e, uint32_t pairs,
+                                uint32_t experts)
+{
+    if (pairs <= EXPERTS_TILE1_MAX * experts)
+        return small_launch<T, W, 1>(stream, e, pairs);
+    if (pairs <= EXPERTS_TILE4_MAX * experts || !e.g.vectors)
+        return small_launch<T, W, 4>(stream, e, pairs);
+    size_t shared = wide_bytes<W>();
+    enum status status = call_status(SHARED_ALLOW((experts_wide_kernel<T, W>), shared));
+    if (status != STATUS_OK)
+        return status;
+    dim3 grid(divide_up(e.g.n, WIDE_FEATURES), tiles_most(e, pairs, WIDE_TOKENS));
+    LAUNCH_STEP((experts_wide_kernel<T, W>), grid, dim3(256), shared, stream, e);
+    return launch_status();
+}
+
+enum status cuda_gemm_experts(struct stream *stream, const struct gemm_experts_args *args)
+{
+    enum dtype held = args->weight->shape.dtype;
+    uint32_t pairs = args->routing.token_count * args->routing.chosen;
+    uint32_t experts = args->routing.experts;
+    experts_run e = experts_run_of(args);
+    if (pairs == 0)
+        return STATUS_OK;
+    if (args->act == DTYPE_BF16 && held == DTYPE_BF16)
+        return tiles_launch<bf16, bf16>(stream, e, pairs, experts);
+    if (args->act == DTYPE_BF16 && held == DTYPE_I8)
+        return tiles_launch<bf16, int8>(stream, e, pairs, experts);
+    if (args->act == DTYPE_F16 && held == DTYPE_F16)
+        return tiles_launch<f16, f16>(stream, e, pairs, experts);
+    if (args->act == DTYPE_F16 && held == DTYPE_I8)
+        return tiles_launch<f16, int8>(stream, e, pairs, experts);
+    dim3 grid(tiles_most(e, pairs, PLAIN_TOKENS), divide_up(e.g.n, PLAIN_FEATURES));
+    return with_type(args->act, [&](auto type) {
+        LAUNCH_STEP(experts_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream, e);
+        return launch_status();
+    });
+}
