@@ -7,8 +7,8 @@
 PROBE is build/.../bin/tokenizer_probe. FILE is a SentencePiece model, a rank file (*.tiktoken) or a tekken*.json.
 Without one, models of every kind of setting are trained from --corpus. Random texts of ten scripts and more, with
 emoji, runs of blanks and control characters, are encoded and decoded:
-  SentencePiece model   sentencepiece; also the classes TokenizersBackend, LlamaTokenizer (with legacy false: without,
-                        it does not encode like SentencePiece), XLMRobertaTokenizer and CamembertTokenizer of transformers
+  SentencePiece model   sentencepiece; also the classes TokenizersBackend, XLMRobertaTokenizer and CamembertTokenizer of
+                        transformers (not LlamaTokenizer, which does not encode like SentencePiece since version 5)
   rank file             tiktoken with the pattern of each class that weft reads
   tekken.json           Tekkenizer of mistral_common
 A model with a normalizer is compared with transformers only, because its Precompiled normalizer reads grapheme by
@@ -113,8 +113,8 @@ def spm_differences(args, place, path):
         found += compare.run(processor.encode, 0, plain, processor.decode, processor.unk_id()).close()
     classes = [("TokenizersBackend", {}), ("TokenizersBackend", {"add_bos_token": True, "add_eos_token": True, "added_tokens_decoder": {
         str(len(proto.pieces)): {"content": "<|new|>", "special": True}, str(len(proto.pieces) + 1): {"content": "word"}}})]
-    if proto.trainer_spec.byte_fallback and proto.trainer_spec.model_type == 2 and not user and not proto.normalizer_spec.remove_extra_whitespaces:
-        classes += [("LlamaTokenizer", {"legacy": False, "add_bos_token": True})]
+    if not user:  # transformers cuts at user-defined pieces after the blank at the start, weft before it
+        classes += [("TokenizersBackend", {"legacy": False, "add_bos_token": True})]
     if proto.trainer_spec.model_type == 1:
         classes += [("XLMRobertaTokenizer", {}), ("CamembertTokenizer", {})]
     for name, config in classes:
