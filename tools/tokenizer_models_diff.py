@@ -113,7 +113,9 @@ def spm_differences(args, place, path):
         found += compare.run(processor.encode, 0, plain, processor.decode, processor.unk_id()).close()
     classes = [("TokenizersBackend", {}), ("TokenizersBackend", {"add_bos_token": True, "add_eos_token": True, "added_tokens_decoder": {
         str(len(proto.pieces)): {"content": "<|new|>", "special": True}, str(len(proto.pieces) + 1): {"content": "word"}}})]
-    if not user:  # transformers cuts at user-defined pieces after the blank at the start, weft before it
+    # With legacy false transformers cuts at user-defined pieces after the blank at the start, weft before it; and a text
+    # whose first blanks are removed gets no blank there.
+    if not user and not proto.normalizer_spec.remove_extra_whitespaces:
         classes += [("TokenizersBackend", {"legacy": False, "add_bos_token": True})]
     if proto.trainer_spec.model_type == 1:
         classes += [("XLMRobertaTokenizer", {}), ("CamembertTokenizer", {})]

@@ -282,6 +282,11 @@ static void test_folders_are_refused(void **state)
         {"tokenizer.model", "\n", "{\"tokenizer_class\":\"AlbertTokenizer\"}",
          "tokenizer.model: weft does not know how the class AlbertTokenizer reads this file: make",
          STATUS_UNSUPPORTED},
+        {"sentencepiece.bpe.model", "\n\011\n\005<unk>\030\002",
+         "{\"tokenizer_class\":\"XLMRobertaTokenizer\"}",
+         "sentencepiece.bpe.model is not a unigram model whose first pieces are the unknown one, "
+         "BOS and EOS, which the class XLMRobertaTokenizer needs: correct tokenizer_class",
+         STATUS_UNSUPPORTED},
         {"tokenizer.model", "\n", "{}", "tokenizer.model is damaged at byte 1: a length",
          STATUS_INVALID},
         {"tokenizer.model", "IQ== 0\n", "{\"tokenizer_class\":\"ChatGLM4Tokenizer\"}",

@@ -291,13 +291,17 @@ static enum status put_fairseq(struct spm_write *w, const struct spm_class *clas
     const struct spm_file *s = &w->file;
     bool any = false;
     int64_t shift = (int64_t)class->head_count - class->skipped;
-    if (s->model != SPM_UNIGRAM || s->count < 3)
-        return error_set(w->err, STATUS_UNSUPPORTED,
-                         "%s is no unigram model, but the class %s reads only these: "
-                         "correct tokenizer_class in tokenizer_config.json",
-                         w->path, class->name);
     for (int i = 0; i < SPECIAL_COUNT; i++)
         special_default(t, (enum special_token)i, text_of(usual[i]));
+    if (s->model != SPM_UNIGRAM || s->count < 3 || s->pieces[0].kind != PIECE_UNKNOWN ||
+        !text_equal(s->pieces[1].name, t->special_texts[SPECIAL_BOS]) ||
+        !text_equal(s->pieces[2].name, t->special_texts[SPECIAL_EOS]))
+        return error_set(
+            w->err, STATUS_UNSUPPORTED,
+            "%s is not a unigram model whose first pieces are the unknown one, BOS and "
+            "EOS, which the class %s needs: correct tokenizer_class in "
+            "tokenizer_config.json",
+            w->path, class->name);
     put_fairseq_stages(w);
     json_put_literal(w->out, "\"model\":{\"type\":\"Unigram\",\"unk_id\":3,\"vocab\":[");
     for (uint32_t i = 0; i < class->head_count; i++)
