@@ -368,7 +368,11 @@ static enum status lengths_read(struct model_config *config, const json_t *json,
         enum status status = config_count(&padding, json, &wanted, err);
         if (status != STATUS_OK)
             return status;
-        config->position_offset = padding + 1;
+        // In GGUF files the table begins with the first position that is used.
+        struct config_number from = {"positions_from", 0, 1 << 20, padding + 1.0};
+        status = config_count(&config->position_offset, json, &from, err);
+        if (status != STATUS_OK)
+            return status;
     }
     if (config->positions <= config->position_offset)
         return error_set(err, STATUS_INVALID,

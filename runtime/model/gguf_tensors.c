@@ -78,18 +78,47 @@ static const struct name_pair names[] = {
     {NULL, "rope_factors_short", "rope_factors_short"},
     {NULL, "cls.output", "cls.output"}, // rerankers: the two rows of the head
 
-    {"bert", "token_embd", "bert.embeddings.word_embeddings"},
-    {"bert", "position_embd", "bert.embeddings.position_embeddings"},
-    {"bert", "token_types", "bert.embeddings.token_type_embeddings"},
-    {"bert", "token_embd_norm", "bert.embeddings.LayerNorm"},
-    {"bert", "blk.%u.attn_q", "bert.encoder.layer.%u.attention.self.query"},
-    {"bert", "blk.%u.attn_k", "bert.encoder.layer.%u.attention.self.key"},
-    {"bert", "blk.%u.attn_v", "bert.encoder.layer.%u.attention.self.value"},
-    {"bert", "blk.%u.attn_output", "bert.encoder.layer.%u.attention.output.dense"},
-    {"bert", "blk.%u.attn_output_norm", "bert.encoder.layer.%u.attention.output.LayerNorm"},
-    {"bert", "blk.%u.ffn_up", "bert.encoder.layer.%u.intermediate.dense"},
-    {"bert", "blk.%u.ffn_down", "bert.encoder.layer.%u.output.dense"},
-    {"bert", "blk.%u.layer_output_norm", "bert.encoder.layer.%u.output.LayerNorm"},
+#define BERTS "bert jina-bert-v2"
+#define EMBEDDINGS "bert jina-bert-v2 nomic-bert"
+#define ENCODER_LAYER "encoder.layer.%u."
+#define NOMIC_LAYER "encoder.layers.%u."
+    {EMBEDDINGS, "token_embd", "embeddings.word_embeddings"},
+    {EMBEDDINGS, "token_types", "embeddings.token_type_embeddings"},
+    {"bert", "position_embd", "embeddings.position_embeddings"},
+    {BERTS, "token_embd_norm", "embeddings.LayerNorm"},
+    {BERTS, "blk.%u.attn_q", ENCODER_LAYER "attention.self.query"},
+    {BERTS, "blk.%u.attn_k", ENCODER_LAYER "attention.self.key"},
+    {BERTS, "blk.%u.attn_v", ENCODER_LAYER "attention.self.value"},
+    {BERTS, "blk.%u.attn_output", ENCODER_LAYER "attention.output.dense"},
+    {BERTS, "blk.%u.attn_output_norm", ENCODER_LAYER "attention.output.LayerNorm"},
+    {"bert", "blk.%u.ffn_up", ENCODER_LAYER "intermediate.dense"},
+    {"bert", "blk.%u.ffn_down", ENCODER_LAYER "output.dense"},
+    {"bert", "blk.%u.layer_output_norm", ENCODER_LAYER "output.LayerNorm"},
+    {"bert", "cls", "classifier.dense"},
+    {"bert", "cls.output", "classifier.out_proj"},
+    {"jina-bert-v2", "blk.%u.ffn_up", ENCODER_LAYER "mlp.gated_layers"},
+    {"jina-bert-v2", "blk.%u.ffn_down", ENCODER_LAYER "mlp.wo"},
+    {"jina-bert-v2", "blk.%u.layer_output_norm", ENCODER_LAYER "mlp.layernorm"},
+    {"nomic-bert", "token_embd_norm", "emb_ln"},
+    {"nomic-bert", "blk.%u.attn_qkv", NOMIC_LAYER "attn.Wqkv"},
+    {"nomic-bert", "blk.%u.attn_output", NOMIC_LAYER "attn.out_proj"},
+    {"nomic-bert", "blk.%u.attn_output_norm", NOMIC_LAYER "norm1"},
+    {"nomic-bert", "blk.%u.ffn_gate", NOMIC_LAYER "mlp.fc12"},
+    {"nomic-bert", "blk.%u.ffn_up", NOMIC_LAYER "mlp.fc11"},
+    {"nomic-bert", "blk.%u.ffn_down", NOMIC_LAYER "mlp.fc2"},
+    {"nomic-bert", "blk.%u.layer_output_norm", NOMIC_LAYER "norm2"},
+    {"modern-bert", "token_embd", "model.embeddings.tok_embeddings"},
+    {"modern-bert", "token_embd_norm", "model.embeddings.norm"},
+    {"modern-bert", "output_norm", "model.final_norm"},
+    {"modern-bert", "blk.%u.attn_norm", LAYER "attn_norm"},
+    {"modern-bert", "blk.%u.attn_qkv", LAYER "attn.Wqkv"},
+    {"modern-bert", "blk.%u.attn_output", LAYER "attn.Wo"},
+    {"modern-bert", "blk.%u.ffn_norm", LAYER "mlp_norm"},
+    {"modern-bert", "blk.%u.ffn_up", LAYER "mlp.Wi"},
+    {"modern-bert", "blk.%u.ffn_down", LAYER "mlp.Wo"},
+    {"modern-bert", "cls", "head.dense"},
+    {"modern-bert", "cls.norm", "head.norm"},
+    {"modern-bert", "cls.output", "classifier"},
 };
 
 enum { NAMES = sizeof names / sizeof names[0] };
@@ -266,7 +295,8 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
         to->shape[d] = from->shape[from->dims - 1 - d];
     // A table of one row, stored as a vector.
     if (to->dims == 1 &&
-        (strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp_shexp."))) {
+        (strcmp(name, "token_types.weight") == 0 || strcmp(name, "cls.output.weight") == 0 ||
+         strstr(name, ".ffn_gate_inp_shexp."))) {
         to->shape[1] = to->shape[0];
         to->shape[0] = 1;
         to->dims = 2;

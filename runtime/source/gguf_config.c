@@ -122,10 +122,28 @@ static uint32_t window_of(struct config_writer *w)
                                      : 0);
 }
 
+// Refuses an encoder whose head is not all in the file. Converters leave out the pooler of BERT,
+// and the head of DistilBERT has the names of RoBERTa's and another activation.
+static void head_check(struct config_writer *w)
+{
+    struct text model = {NULL, 0};
+    if (w->status == STATUS_OK)
+        w->status = gguf_text(&model, w->file, "tokenizer.ggml.model", w->err);
+    bool bert = model.at && text_is(model, "bert");
+    if (w->status == STATUS_OK &&
+        (bert || !has_tensor(w, "cls.weight") || !has_tensor(w, "cls.output.weight")))
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.pooling_type is 4, a reranker whose head is not all "
+                              "in the file: only the heads of RoBERTa, XLM-RoBERTa and ModernBERT "
+                              "are, take the model's Hugging Face folder",
+                              w->file->name, w->family->name);
+}
+
 static void put_architecture(struct config_writer *w)
 {
     w->pooling = config_count_get(w, "pooling_type", 0, 4, POOLING_NONE);
     const struct gguf_family *family = w->family;
+    bool headed = w->pooling == POOLING_RANK && !family->generator && family->variant;
     bool ranks = w->pooling == POOLING_RANK && (family->flags & GGUF_RANKS);
     bool embeds = !family->generator || (w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST);
     bool varies = family->flags & GGUF_TEMPERATURE
@@ -135,18 +153,24 @@ static void put_architecture(struct config_writer *w)
     const char *generator = varies    ? family->variant
                             : experts ? family->mixture->generator
                                       : family->generator;
-    if (w->status == STATUS_OK && w->pooling == POOLING_RANK && !ranks)
+    if (headed)
+        head_check(w);
+    else if (w->status == STATUS_OK && w->pooling == POOLING_RANK && !ranks)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.pooling_type is 4, a reranker: of GGUF files those "
-                              "of qwen3 are served, take its Hugging Face folder",
+                              "of bert, modern-bert and qwen3 are served, take its Hugging Face "
+                              "folder",
                               w->file->name, family->name);
     if (w->status == STATUS_OK && embeds && !family->embedder)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s.pooling_type is %u, an embedder: those of bert, "
-                              "llama, mistral3, qwen2 and qwen3 are served, take another model",
+                              "jina-bert-v2, llama, mistral3, modern-bert, nomic-bert, qwen2 and "
+                              "qwen3 are served, take another model",
                               w->file->name, family->name, w->pooling);
     json_put_format(w->out, "{\"architectures\":[\"%s\"]",
-                    embeds && family->embedder ? family->embedder : generator);
+                    headed                       ? family->variant
+                    : embeds && family->embedder ? family->embedder
+                                                 : generator);
     if (ranks)
         json_put_literal(w->out, ",\"is_original_qwen3_reranker\":true");
 }
@@ -437,6 +461,36 @@ static void put_decoder(struct config_writer *w)
                         flag_text(has_tensor(w, "blk.0.attn_q_norm.weight")));
 }
 
+// Writes what a rotary encoder has besides: biases, and windows on both sides of all but each n-th
+// layer. A file does not contain how the head of a reranker pools: it is read as llama.cpp reads
+// it.
+static void put_rotary_encoder(struct config_writer *w)
+{
+    config_put_rope(w);
+    json_put_format(w->out, ",\"attention_bias\":%s,\"mlp_bias\":%s",
+                    flag_text(has_tensor(w, "blk.0.attn_qkv.bias")),
+                    flag_text(has_tensor(w, "blk.0.ffn_down.bias")));
+    if (!(w->family->flags & GGUF_WINDOW))
+        return;
+    char key[GGUF_KEY_BYTES];
+    struct text activation = {NULL, 0};
+    config_key_make(key, w, "hidden_activation");
+    if (w->status == STATUS_OK)
+        w->status = gguf_text(&activation, w->file, key, w->err);
+    if (activation.at) {
+        json_put_literal(w->out, ",\"hidden_act\":");
+        json_put_string(w->out, activation);
+    }
+    config_put_count(w, "local_attention",
+                     config_count_get(w, "attention.sliding_window", 2, 1 << 24, NAN));
+    config_put_count(
+        w, "global_attn_every_n_layers",
+        config_count_get(w, "attention.sliding_window_pattern", 1, 1024, w->family->pattern));
+    json_put_format(
+        w->out, ",\"norm_bias\":%s,\"classifier_bias\":%s,\"classifier_pooling\":\"mean\"",
+        flag_text(has_tensor(w, "token_embd_norm.bias")), flag_text(has_tensor(w, "cls.bias")));
+}
+
 static void put_encoder(struct config_writer *w)
 {
     const struct gguf_tensor *positions = gguf_tensor_find(w->file, "position_embd.weight");
@@ -453,6 +507,10 @@ static void put_encoder(struct config_writer *w)
                          ? (uint32_t)kinds->shape[1]
                      : kinds && kinds->dims == 1 ? 1
                                                  : 0);
+    if (w->family->flags & GGUF_ROTARY)
+        put_rotary_encoder(w);
+    else if (w->pooling == POOLING_RANK) // RoBERTa: converters leave out the first positions
+        config_put_count(w, "positions_from", 0);
 }
 
 static void end_add(struct ends *ends, uint32_t id)

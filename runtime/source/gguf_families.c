@@ -78,7 +78,7 @@ static const struct gguf_mixture qwen3_mixture = {
 
 // Sorted by name, because users read the names in the message about an unknown one.
 static const struct gguf_family families[] = {
-    {"bert", NULL, "BertModel", NULL, 0, 0, NULL, NULL},
+    {"bert", NULL, "BertModel", "RobertaForSequenceClassification", 0, 0, NULL, NULL},
     {"cohere2", "Cohere2ForCausalLM", NULL, NULL,
      GGUF_LAYER_NORM | GGUF_LOGIT_SCALE | GGUF_WINDOW | GGUF_ROPE_WINDOW, 4, "logit_scale", NULL},
     {"command-r", "CohereForCausalLM", NULL, NULL, GGUF_LAYER_NORM | GGUF_LOGIT_SCALE, 0,
@@ -98,10 +98,14 @@ static const struct gguf_family families[] = {
     MIXTURE("granitemoe", "GraniteMoeForCausalLM",
             GGUF_PAIRED | GGUF_MULTIPLIERS | GGUF_ROPE_SWITCH, GRANITE_KEYS, granite_mixture),
     {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", NULL, NULL, 0, 0, NULL, NULL},
+    {"jina-bert-v2", NULL, "JinaBertModel", NULL, 0, 0, NULL, NULL},
     {"llama", "LlamaForCausalLM", "LlamaModel", NULL, GGUF_PAIRED, 0, NULL, &mixtral_mixture},
     MIXTURE("minimax-m2", "MiniMaxM2ForCausalLM", 0, NULL, minimax_mixture),
     {"mistral3", "MistralForCausalLM", "MistralModel", "Ministral3ForCausalLM",
      GGUF_PAIRED | GGUF_WINDOW | GGUF_TEMPERATURE, 0, NULL, NULL},
+    {"modern-bert", NULL, "ModernBertModel", "ModernBertForSequenceClassification",
+     GGUF_ROTARY | GGUF_WINDOW | GGUF_WINDOW_ROPE, 3, "local_attention", NULL},
+    {"nomic-bert", NULL, "NomicBertModel", NULL, GGUF_ROTARY, 0, NULL, NULL},
     {"olmo2", "Olmo2ForCausalLM", NULL, "Olmo3ForCausalLM", GGUF_WINDOW, 4, NULL, NULL},
     MIXTURE("olmoe", "OlmoeForCausalLM", 0, NULL, olmoe_mixture),
     {"phi3", "Phi3ForCausalLM", NULL, NULL, GGUF_WINDOW, 0, NULL, NULL},

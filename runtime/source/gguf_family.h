@@ -22,6 +22,7 @@ enum gguf_family_flag {
     GGUF_ROPE_WINDOW = 1024, // only layers with a window have rotary embeddings
     GGUF_YARN_EXACT = 4096,  // the limits of yarn are not rounded
     GGUF_QK_NORM = 2048,     // use_qk_norm is written: true if q and k have norms
+    GGUF_ROTARY = 4096,      // an encoder with a rotary embedding in place of a table of positions
 };
 
 // Values of expert_gating_func.
@@ -49,7 +50,8 @@ struct gguf_family {
     const char *name;                 // value of general.architecture
     const char *generator, *embedder; // names in config.json; NULL: not served as such
     // Name in config.json of a generator whose queries are scaled by position (if the family has
-    // GGUF_TEMPERATURE) or whose layers have a window (if not); NULL: the same name.
+    // GGUF_TEMPERATURE) or whose layers have a window (if not), and of an encoder with a head
+    // (cls); NULL: the same name, and no such encoder.
     const char *variant;
     uint32_t flags; // enum gguf_family_flag
     // If attention.sliding_window_pattern is absent, each layer whose number, from 1 on, is a

@@ -46,8 +46,9 @@ struct pattern_set {
 };
 
 static const struct pattern_set sets[] = {
-    {.names = {"gpt-2", "phi-2", "olmo", "jais", "mpt", "exaone4"},
+    {.names = {"gpt-2", "phi-2", "olmo", "jais", "mpt", "exaone4", "roberta-bpe"},
      .stages = {{STAGE_SPLIT, gpt2}}},
+    {.names = {"modern-bert"}, .nfc = true, .stages = {{STAGE_SPLIT, gpt2}}},
     {.names = {"smollm", "starcoder", "refact", "codeshell", "minerva-7b"},
      .stages = {{STAGE_DIGITS, NULL}, {STAGE_SPLIT, gpt2}}},
     {.names = {"command-r"}, .nfc = true, .stages = {{STAGE_DIGITS, NULL}, {STAGE_SPLIT, gpt2}}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the keys of a GGUF file about the tokenizer as tokenizer.json and tokenizer_config.json:
-// byte-level BPE ("gpt2"), sentencepiece's BPE with scores ("llama") and WordPiece ("bert").
+// byte-level BPE ("gpt2"), sentencepiece's BPE with scores ("llama"), its unigrams ("t5") and
+// WordPiece ("bert").
 // Loading thread only.
 #include "runtime/source/gguf_documents.h"
 #include "runtime/source/merges.h"
@@ -151,18 +152,24 @@ static void put_special(struct vocabulary_read *v, const char *name, uint8_t typ
 }
 
 // Writes the post-processor that adds the tokens before and after each text, according to the two
-// flags of the file; nothing if neither is set.
-static enum status put_post(struct vocabulary_read *v, bool bos_default)
+// flags of the file; nothing if neither is set. The second text of a pair begins with the token of
+// the first, in encoders with that of the end (RoBERTa) or with none (ModernBERT).
+static enum status put_post(struct vocabulary_read *v, bool bos_default, bool eos_default)
 {
     int32_t bos, eos;
     bool add_bos, add_eos;
-    enum status status = id_get(&bos, v, KEY("bos_token_id"));
+    struct text family;
+    enum status status = gguf_text(&family, v->file, "general.architecture", v->err);
+    bool roberta = status == STATUS_OK && family.at && text_is(family, "bert");
+    bool modern = status == STATUS_OK && family.at && text_is(family, "modern-bert");
+    if (status == STATUS_OK)
+        status = id_get(&bos, v, KEY("bos_token_id"));
     if (status == STATUS_OK)
         status = id_get(&eos, v, KEY("eos_token_id"));
     if (status == STATUS_OK)
         status = gguf_flag(&add_bos, v->file, KEY("add_bos_token"), bos_default, v->err);
     if (status == STATUS_OK)
-        status = gguf_flag(&add_eos, v->file, KEY("add_eos_token"), false, v->err);
+        status = gguf_flag(&add_eos, v->file, KEY("add_eos_token"), eos_default, v->err);
     if (status != STATUS_OK)
         return status;
     add_bos = add_bos && bos >= 0;
@@ -174,7 +181,9 @@ static enum status put_post(struct vocabulary_read *v, bool bos_default)
         json_put_format(v->out, ",\"%s\":[", pair ? "pair" : "single");
         for (uint8_t half = 0; half <= pair; half++) {
             json_put_literal(v->out, half > 0 ? "," : "");
-            if (add_bos)
+            if (half > 0 && roberta && add_eos)
+                put_special(v, "eos", half);
+            else if (add_bos && !(half > 0 && (roberta || modern)))
                 put_special(v, "bos", half);
             json_put_format(v->out, "{\"Sequence\":{\"id\":\"%s\",\"type_id\":%u}}",
                             half ? "B" : "A", half);
@@ -216,7 +225,7 @@ static enum status put_gpt2(struct vocabulary_read *v)
         status =
             gguf_patterns_put(v->out, pre.at ? pre : text_of("default"), &facts, v->file, v->err);
     if (status == STATUS_OK)
-        status = put_post(v, facts.begins);
+        status = put_post(v, facts.begins, false);
     if (status != STATUS_OK)
         return status;
     json_put_format(v->out,
@@ -266,7 +275,7 @@ static enum status put_llama(struct vocabulary_read *v)
     if (status == STATUS_OK)
         status = id_get(&unknown, v, KEY("unknown_token_id"));
     if (status == STATUS_OK)
-        status = put_post(v, true);
+        status = put_post(v, true, false);
     if (status != STATUS_OK)
         return status;
     json_put_format(v->out,
@@ -287,6 +296,63 @@ static enum status put_llama(struct vocabulary_read *v)
     if (status == STATUS_OK)
         status = put_merges(v);
     json_put_literal(v->out, "},");
+    return status;
+}
+
+// Writes the table by which sentencepiece normalises texts, if the file has one.
+static enum status put_charsmap(struct vocabulary_read *v)
+{
+    const struct gguf_value *map;
+    enum status status = gguf_array(&map, v->file, KEY("precompiled_charsmap"),
+                                    1u << GGUF_I8 | 1u << GGUF_U8, v->err);
+    if (status != STATUS_OK || !map || map->count == 0)
+        return status;
+    json_put_literal(v->out,
+                     "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
+    json_put_base64(v->out, map->bytes);
+    json_put_literal(v->out, "\"},");
+    return gguf_size_check(v->output, v->file, v->err);
+}
+
+static enum status put_t5(struct vocabulary_read *v)
+{
+    bool prefix, words;
+    int32_t unknown;
+    enum status status = gguf_flag(&prefix, v->file, KEY("add_space_prefix"), true, v->err);
+    if (status == STATUS_OK)
+        status = gguf_flag(&words, v->file, KEY("remove_extra_whitespaces"), false, v->err);
+    if (status == STATUS_OK)
+        status = id_get(&unknown, v, KEY("unknown_token_id"));
+    if (status == STATUS_OK && (!v->scores || unknown < 0 || !prefix))
+        status = error_set(v->err, STATUS_UNSUPPORTED,
+                           "%s: the keys of the tokenizer t5: tokenizer.ggml.scores and "
+                           "unknown_token_id are needed, and add_space_prefix must be true; take "
+                           "the model's Hugging Face folder",
+                           v->file->name);
+    if (status == STATUS_OK)
+        status = put_charsmap(v);
+    if (status == STATUS_OK)
+        status = put_post(v, false, true);
+    if (status != STATUS_OK)
+        return status;
+    json_put_format(v->out,
+                    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[%s{\"type\":"
+                    "\"Metaspace\",\"replacement\":\"\u2581\",\"prepend_scheme\":\"always\"}]},"
+                    "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\","
+                    "\"prepend_scheme\":\"always\"},"
+                    "\"model\":{\"type\":\"Unigram\",\"unk_id\":%d,\"byte_fallback\":false,"
+                    "\"vocab\":[",
+                    words ? "{\"type\":\"WhitespaceSplit\"}," : "", unknown);
+    for (uint32_t id = 0; id < v->count && status == STATUS_OK; id++) {
+        double score = gguf_item(v->scores, id);
+        json_put_literal(v->out, id > 0 ? ",[" : "[");
+        json_put_string(v->out, v->tokens[id]);
+        json_put_literal(v->out, ",");
+        json_put_double(v->out, isfinite(score) ? score : 0);
+        json_put_literal(v->out, "]");
+        status = gguf_size_check(v->output, v->file, v->err);
+    }
+    json_put_literal(v->out, "]},");
     return status;
 }
 
@@ -372,7 +438,7 @@ enum status gguf_tokenizer_json(const struct gguf_output *output, const struct g
     static const struct {
         const char *name;
         enum status (*put)(struct vocabulary_read *);
-    } kinds[] = {{"gpt2", put_gpt2}, {"llama", put_llama}, {"bert", put_bert}};
+    } kinds[] = {{"gpt2", put_gpt2}, {"llama", put_llama}, {"t5", put_t5}, {"bert", put_bert}};
     struct vocabulary_read v = read_of(output, file, err);
     struct text model;
     enum status status = tokenizer_open(&v, &model);
@@ -387,8 +453,8 @@ enum status gguf_tokenizer_json(const struct gguf_output *output, const struct g
         }
     if (status == STATUS_OK)
         status = error_set(err, STATUS_UNSUPPORTED,
-                           "%s: the key tokenizer.ggml.model is %.64s; gpt2, llama and bert are "
-                           "read, take the model's Hugging Face folder",
+                           "%s: the key tokenizer.ggml.model is %.64s; gpt2, llama, t5 and bert "
+                           "are read, take the model's Hugging Face folder",
                            file->name, safe_of(model).at);
     return status;
 }

@@ -311,21 +311,53 @@ static void put_more(struct gguf_build *b, const char *family, const json_t *con
         put_fraction(b, family, "rope.freq_base_swa", json_number_value(local));
 }
 
+static bool is_encoder(const char *family)
+{
+    return strstr(family, "bert") != NULL;
+}
+
+// Returns the number of rows that converters leave out of RoBERTa's table of positions.
+static uint32_t positions_left_out(const json_t *config)
+{
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    return type && strstr(type, "roberta") ? field(config, "pad_token_id", 1) + 1 : 0;
+}
+
+static void put_encoder(struct gguf_build *b, const char *family, const json_t *config)
+{
+    bool modern = strcmp(family, "modern-bert") == 0;
+    const char *epsilon = modern ? "norm_eps" : "layer_norm_eps";
+    put_fraction(b, family, "attention.layer_norm_epsilon",
+                 json_number_value(json_object_get(config, epsilon)));
+    if (strcmp(family, "nomic-bert") == 0)
+        put_fraction(b, family, "rope.freq_base", base_of(config, 0));
+    if (json_object_get(config, "id2label"))
+        put_key(b, family, "pooling_type", 4);
+    if (!modern)
+        return;
+    double theta = json_number_value(json_object_get(config, "global_rope_theta"));
+    put_fraction(b, family, "rope.freq_base", theta);
+    theta = json_number_value(json_object_get(config, "local_rope_theta"));
+    put_fraction(b, family, "rope.freq_base_swa", theta);
+    put_key(b, family, "attention.sliding_window", field(config, "local_attention", 1));
+    put_key(b, family, "attention.sliding_window_pattern",
+            field(config, "global_attn_every_n_layers", 1));
+}
+
 static void put_config(struct gguf_build *b, const char *family, const json_t *config)
 {
     uint32_t heads = field(config, "num_attention_heads", 1);
     uint32_t hidden = field(config, "hidden_size", 1);
     uint32_t head_dim = field(config, "head_dim", hidden / heads);
-    bool bert = strcmp(family, "bert") == 0;
     gguf_key_text(b, "general.architecture", family);
     put_key(b, family, "embedding_length", hidden);
     put_key(b, family, "block_count", field(config, "num_hidden_layers", 1));
     put_key(b, family, "feed_forward_length", field(config, "intermediate_size", 1));
-    put_key(b, family, "context_length", field(config, "max_position_embeddings", 1));
+    put_key(b, family, "context_length",
+            field(config, "max_position_embeddings", 1) - positions_left_out(config));
     put_key(b, family, "attention.head_count", heads);
-    if (bert) {
-        put_fraction(b, family, "attention.layer_norm_epsilon",
-                     json_number_value(json_object_get(config, "layer_norm_eps")));
+    if (is_encoder(family)) {
+        put_encoder(b, family, config);
         return;
     }
     put_key(b, family, "attention.head_count_kv", field(config, "num_key_value_heads", heads));
@@ -357,11 +389,17 @@ static void put_vocabulary(struct gguf_build *b, const json_t *config, const cha
         list[i] = names[i];
         kinds[i] = i == 1 || i == 2 ? 3 : 1;
     }
-    bool bert = strcmp(family, "bert") == 0;
-    gguf_key_text(b, "tokenizer.ggml.model", bert ? "bert" : "gpt2");
+    bool unigrams = positions_left_out(config) > 0;
+    bool bert = is_encoder(family) && !unigrams && strcmp(family, "modern-bert") != 0;
+    gguf_key_text(b, "tokenizer.ggml.model", unigrams ? "t5" : bert ? "bert" : "gpt2");
     gguf_key_text(b, "tokenizer.ggml.pre", "smollm");
     gguf_key_texts(b, "tokenizer.ggml.tokens", list, vocab);
     gguf_key_array(b, "tokenizer.ggml.token_type", I32, kinds, vocab, 4);
+    if (unigrams) {
+        static const float scores[256];
+        gguf_key_array(b, "tokenizer.ggml.scores", F32, scores, vocab, sizeof *scores);
+        gguf_key_count(b, "tokenizer.ggml.unknown_token_id", 3);
+    }
     gguf_key_texts(b, "tokenizer.ggml.merges", NULL, 0);
     gguf_key_count(b, bert ? "tokenizer.ggml.cls_token_id" : "tokenizer.ggml.bos_token_id", 1);
     gguf_key_count(b, bert ? "tokenizer.ggml.seperator_token_id" : "tokenizer.ggml.eos_token_id",
@@ -383,24 +421,51 @@ static void rows_interleave(char *to, const char *from, uint32_t rows, size_t ro
                        from + (head * 2 * half + h * half + i) * row_bytes, row_bytes);
 }
 
+// Names of one family: family, name in a folder, name in the file.
+static const char *const family_names[][3] = {
+    {"gemma3", "post_attention_layernorm.", "post_attention_norm."},
+    {"gemma3", "pre_feedforward_layernorm.", "ffn_norm."},
+    {"gemma3", "post_feedforward_layernorm.", "post_ffw_norm."},
+    {"glm4", "post_self_attn_layernorm.", "post_attention_norm."},
+    {"glm4", "post_mlp_layernorm.", "post_ffw_norm."},
+    {"olmo2", "post_attention_layernorm.", "post_attention_norm."},
+    {"olmo2", "post_feedforward_layernorm.", "post_ffw_norm."},
+    {"exaone4", "post_attention_layernorm.", "post_attention_norm."},
+    {"exaone4", "post_feedforward_layernorm.", "post_ffw_norm."},
+    {"seed_oss", "post_attention_layernorm.", "post_attention_norm."},
+    {"glm4moe", "post_attention_layernorm.", "post_attention_norm."},
+    {"gpt-oss", "post_attention_layernorm.", "post_attention_norm."},
+    {"hunyuan-dense", "self_attn.query_layernorm.", "attn_q_norm."},
+    {"hunyuan-dense", "self_attn.key_layernorm.", "attn_k_norm."},
+    {"bert", "classifier.dense.", "cls."},
+    {"bert", "classifier.out_proj.", "cls.output."},
+    {"jina-bert-v2", "mlp.gated_layers.", "ffn_up."},
+    {"jina-bert-v2", "mlp.wo.", "ffn_down."},
+    {"jina-bert-v2", "mlp.layernorm.", "layer_output_norm."},
+    {"nomic-bert", "emb_ln.", "token_embd_norm."},
+    {"nomic-bert", "attn.Wqkv.", "attn_qkv."},
+    {"nomic-bert", "attn.out_proj.", "attn_output."},
+    {"nomic-bert", "mlp.fc11.", "ffn_up."},
+    {"nomic-bert", "mlp.fc12.", "ffn_gate."},
+    {"nomic-bert", "mlp.fc2.", "ffn_down."},
+    {"nomic-bert", "norm1.", "attn_output_norm."},
+    {"nomic-bert", "norm2.", "layer_output_norm."},
+    {"modern-bert", "embeddings.tok_embeddings.", "token_embd."},
+    {"modern-bert", "embeddings.norm.", "token_embd_norm."},
+    {"modern-bert", "final_norm.", "output_norm."},
+    {"modern-bert", "attn_norm.", "attn_norm."},
+    {"modern-bert", "attn.Wqkv.", "attn_qkv."},
+    {"modern-bert", "attn.Wo.", "attn_output."},
+    {"modern-bert", "mlp_norm.", "ffn_norm."},
+    {"modern-bert", "mlp.Wi.", "ffn_up."},
+    {"modern-bert", "mlp.Wo.", "ffn_down."},
+    {"modern-bert", "head.dense.", "cls."},
+    {"modern-bert", "head.norm.", "cls.norm."},
+    {"modern-bert", "classifier.", "cls.output."},
+};
+
 static bool name_make(char out[NAME_BYTES], const char *name, const char *family)
 {
-    static const char *const own[][3] = {
-        {"gemma3", "post_attention_layernorm.", "post_attention_norm."},
-        {"gemma3", "pre_feedforward_layernorm.", "ffn_norm."},
-        {"gemma3", "post_feedforward_layernorm.", "post_ffw_norm."},
-        {"glm4", "post_self_attn_layernorm.", "post_attention_norm."},
-        {"glm4", "post_mlp_layernorm.", "post_ffw_norm."},
-        {"olmo2", "post_attention_layernorm.", "post_attention_norm."},
-        {"olmo2", "post_feedforward_layernorm.", "post_ffw_norm."},
-        {"exaone4", "post_attention_layernorm.", "post_attention_norm."},
-        {"exaone4", "post_feedforward_layernorm.", "post_ffw_norm."},
-        {"seed_oss", "post_attention_layernorm.", "post_attention_norm."},
-        {"glm4moe", "post_attention_layernorm.", "post_attention_norm."},
-        {"gpt-oss", "post_attention_layernorm.", "post_attention_norm."},
-        {"hunyuan-dense", "self_attn.query_layernorm.", "attn_q_norm."},
-        {"hunyuan-dense", "self_attn.key_layernorm.", "attn_k_norm."},
-    };
     static const char *const names[][2] = {
         {"embed_tokens.", "token_embd."},
         {"norm.", "output_norm."},
@@ -466,18 +531,22 @@ static bool name_make(char out[NAME_BYTES], const char *name, const char *family
         rest += 6;
     else if (strncmp(rest, "bert.", 5) == 0)
         rest += 5;
+    else if (strncmp(rest, "roberta.", 8) == 0)
+        rest += 8;
     if (strncmp(rest, "pooler.", 7) == 0) // converters omit it
         return false;
     if (sscanf(rest, "layers.%u.%n", &layer, &used) == 1 ||
-        sscanf(rest, "encoder.layer.%u.%n", &layer, &used) == 1) {
+        sscanf(rest, "encoder.layer.%u.%n", &layer, &used) == 1 ||
+        sscanf(rest, "encoder.layers.%u.%n", &layer, &used) == 1) {
         rest += used;
         snprintf(prefix, sizeof prefix, "blk.%u.", layer);
     }
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        size_t bytes = strlen(own[i][1]);
-        if (strcmp(family, own[i][0]) != 0 || strncmp(rest, own[i][1], bytes) != 0)
+    for (size_t i = 0; i < sizeof family_names / sizeof *family_names; i++) {
+        size_t bytes = strlen(family_names[i][1]);
+        if (strcmp(family, family_names[i][0]) != 0 ||
+            strncmp(rest, family_names[i][1], bytes) != 0)
             continue;
-        snprintf(out, NAME_BYTES, "%s%s%s", prefix, own[i][2], rest + bytes);
+        snprintf(out, NAME_BYTES, "%s%s%s", prefix, family_names[i][2], rest + bytes);
         return true;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -656,13 +725,18 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         bool norm = strstr(tensor.name, "norm.weight") && strncmp(family, "gemma", 5) == 0;
         for (uint64_t e = 0; norm && e < made.bytes / sizeof(float); e++)
             ((float *)(void *)data)[e] += 1;
+        size_t before = 0; // bytes of the rows that are left out
+        if (strstr(tensor.name, "position_embeddings.")) {
+            before = positions_left_out(config) * (made.bytes / rows);
+            shape[dims - 1] -= positions_left_out(config);
+        }
         bool made_turned =
             strcmp(family, "gpt-oss") == 0 && put_gpt_oss(b, &tensor, shape, dims, data);
         if (!made_turned && strstr(tensor.name, "input_linear") &&
             name_make(name, tensor.name, family))
             put_halves(b, name, shape, data);
         else if (!made_turned && name_make(name, tensor.name, family))
-            gguf_tensor_add(b, name, shape, dims, 0, data, made.bytes);
+            gguf_tensor_add(b, name, shape, dims, 0, data + before, made.bytes - before);
         heap_free(data);
         heap_free(made.data);
         json_decref(made.header);
@@ -677,19 +751,23 @@ void gguf_of_golden(struct gguf_build *b, const json_t *golden)
     const json_t *pooling =
         json_object_get(json_object_get(golden, "files"), "1_Pooling/config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    const char *family = strcmp(type, "gemma3_text") == 0        ? "gemma3"
-                         : strcmp(type, "gpt_oss") == 0          ? "gpt-oss"
-                         : strcmp(type, "qwen3_moe") == 0        ? "qwen3moe"
-                         : strcmp(type, "qwen2_moe") == 0        ? "qwen2moe"
-                         : strcmp(type, "mixtral") == 0          ? "llama"
-                         : strcmp(type, "glm4_moe") == 0         ? "glm4moe"
-                         : strcmp(type, "ernie4_5_moe") == 0     ? "ernie4_5-moe"
-                         : strcmp(type, "minimax_m2") == 0       ? "minimax-m2"
-                         : strcmp(type, "olmo3") == 0            ? "olmo2"
-                         : strcmp(type, "hunyuan_v1_dense") == 0 ? "hunyuan-dense"
-                         : strcmp(type, "cohere") == 0           ? "command-r"
-                         : strstr(type, "istral")                ? "mistral3"
-                                                                 : type;
+    const char *family = strcmp(type, "gemma3_text") == 0               ? "gemma3"
+                         : strcmp(type, "gpt_oss") == 0                 ? "gpt-oss"
+                         : strcmp(type, "qwen3_moe") == 0               ? "qwen3moe"
+                         : strcmp(type, "qwen2_moe") == 0               ? "qwen2moe"
+                         : strcmp(type, "mixtral") == 0                 ? "llama"
+                         : strcmp(type, "glm4_moe") == 0                ? "glm4moe"
+                         : strcmp(type, "ernie4_5_moe") == 0            ? "ernie4_5-moe"
+                         : strcmp(type, "minimax_m2") == 0              ? "minimax-m2"
+                         : strcmp(type, "olmo3") == 0                   ? "olmo2"
+                         : strcmp(type, "hunyuan_v1_dense") == 0        ? "hunyuan-dense"
+                         : strcmp(type, "cohere") == 0                  ? "command-r"
+                         : strcmp(type, "nomic_bert") == 0              ? "nomic-bert"
+                         : strcmp(type, "modernbert") == 0              ? "modern-bert"
+                         : json_object_get(config, "feed_forward_type") ? "jina-bert-v2"
+                         : strstr(type, "roberta")                      ? "bert"
+                         : strstr(type, "istral")                       ? "mistral3"
+                                                                        : type;
     put_config(b, family, config);
     for (uint32_t i = 1; i < 4; i++)
         if (json_is_true(json_object_get(pooling, modes[i])))

@@ -253,6 +253,14 @@ static void test_file_equals_the_folder(void **state)
         {"qwen3-reranker", NULL, 0},
         {"bert-mean", NULL, 0},
         {"bert-cls", NULL, 0},
+        {"xlm-roberta-cls", NULL, 0},
+        {"xlm-roberta-rerank", NULL, 0},
+        {"nomic", NULL, 0},
+        {"jina-mean", NULL, 0},
+        {"jina-model", NULL, 0},
+        {"modernbert-cls", NULL, 0},
+        // A file does not contain how the head pools.
+        {"modernbert-rerank", "{\"classifier_pooling\":\"mean\"}", 0},
         {"mistral", NULL, 0},
         {"mistral-no-window", NULL, 0},
         {"gemma", NULL, 0},
@@ -303,7 +311,9 @@ static void test_file_equals_the_folder(void **state)
         assert_int_equal(want.positions, got.positions);
         assert_int_equal(want.end_count, got.end_count);
         assert_int_equal(want.end, got.end);
-        assert_int_equal(want.parameters, got.parameters);
+        // A file lacks two rows of RoBERTa's table of positions.
+        uint32_t lacks = strstr(models[i].name, "roberta") ? 2 * 64 : 0;
+        assert_int_equal(want.parameters, got.parameters + lacks);
         float apart = outcome_distance(&want, &got), most = outcome_size(&want);
         if (!(most > 0 && apart <= models[i].apart * most))
             fail_msg("%s: values from the file differ by %g of %g", models[i].name, (double)apart,

@@ -21,6 +21,8 @@
 #define CONFIG "config.json"
 #define YARN "llama.rope.scaling.type text yarn\nllama.rope.scaling.factor f32 4"
 
+#define HEAD "\ncls.weight tensor 0 64 64\ncls.output.weight tensor 0 64 1"
+
 static void test_keys_of_the_model(void **state)
 {
     (void)state;
@@ -34,6 +36,14 @@ static void test_keys_of_the_model(void **state)
         {"llama", CONFIG, "llama.pooling_type u32 1", "[\"LlamaModel\"]"},
         {"llama", CONFIG, "llama.pooling_type u32 3", "[\"LlamaModel\"]"},
         {"llama", CONFIG, "llama.pooling_type u32 4", "!llama.pooling_type is 4, a reranker"},
+        {"bert", CONFIG, "bert.pooling_type u32 4\ntokenizer.ggml.model text bert" HEAD,
+         "!bert.pooling_type is 4, a reranker whose head is not all in the file"},
+        {"bert", CONFIG, "bert.pooling_type u32 4\ntokenizer.ggml.model text t5",
+         "!a reranker whose head is not all in the file"},
+        {"bert", CONFIG, "bert.pooling_type u32 4\ntokenizer.ggml.model text t5" HEAD,
+         "[\"RobertaForSequenceClassification\"]"},
+        {"jina-bert-v2", CONFIG, "jina-bert-v2.pooling_type u32 4" HEAD,
+         "!jina-bert-v2.pooling_type is 4, a reranker: of GGUF files those of bert, modern-bert"},
         {"qwen2", CONFIG, "", "[\"Qwen2ForCausalLM\"]"},
         {"qwen2", CONFIG, "qwen2.pooling_type u32 2", "[\"Qwen2Model\"]"},
         {"qwen3", CONFIG, "qwen3.pooling_type u32 3", "[\"Qwen3Model\"]"},
@@ -327,7 +337,7 @@ static void test_keys_of_the_tokenizer(void **state)
          "\"special\":false"},
         {"llama", TOKENIZER, "tokenizer.ggml.model text gpt2", "!tokenizer.ggml.merges is missing"},
         {"llama", TOKENIZER, "tokenizer.ggml.model text t5",
-         "!is t5; gpt2, llama and bert are read"},
+         "!the keys of the tokenizer t5: tokenizer.ggml.scores and unknown_token_id are needed"},
         {"llama", TOKENIZER, GPT2 "tokenizer.ggml.token_type i32s 2 4",
          "!has 2 items and tokenizer.ggml.tokens 3"},
         {"llama", TOKENIZER, SCORED BOTH,

@@ -122,6 +122,49 @@ static void test_scores_are_merges(void **state)
     }
 }
 
+// Unigrams of XLM-RoBERTa: the cut with the largest sum of scores. In a pair two end tokens
+// separate the texts.
+static void test_unigrams(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"<s>",    "<pad>", "</s>", "<unk>", "\u2581ab",
+                                         "\u2581", "a",     "b",    "ab"};
+    static const int32_t kinds[] = {3, 3, 3, 2, 1, 1, 1, 1, 1};
+    static const float scores[] = {0, 0, 0, 0, -1, -2, -3, -4, -6.5f};
+    for (int words = 0; words < 2; words++) {
+        struct gguf_build b = {.key_count = 0};
+        gguf_key_text(&b, "general.architecture", "bert");
+        gguf_key_text(&b, "tokenizer.ggml.model", "t5");
+        gguf_key_texts(&b, "tokenizer.ggml.tokens", tokens, 9);
+        gguf_key_array(&b, "tokenizer.ggml.token_type", I32, kinds, 9, 4);
+        gguf_key_array(&b, "tokenizer.ggml.scores", F32, scores, 9, 4);
+        gguf_key_count(&b, "tokenizer.ggml.bos_token_id", 0);
+        gguf_key_count(&b, "tokenizer.ggml.eos_token_id", 2);
+        gguf_key_count(&b, "tokenizer.ggml.unknown_token_id", 3);
+        gguf_key_flag(&b, "tokenizer.ggml.add_bos_token", true);
+        gguf_key_flag(&b, "tokenizer.ggml.remove_extra_whitespaces", words);
+        struct tokenizer *t = open_build(&b);
+        encodes(t, "abab", "0 4 8 2");
+        encodes(t, "ab a", "0 4 5 6 2");
+        encodes(t, "b z", "0 5 7 5 3 2");
+        encodes(t, "ab  a ", words ? "0 4 5 6 2" : "0 4 5 5 6 5 2");
+        int32_t ids[TOKENS_MAX];
+        uint32_t count = 0;
+        struct error err;
+        struct text second = text_of("a");
+        struct encode_args args = {.text = text_of("ab"),
+                                   .pair = &second,
+                                   .flags = ENCODE_SPECIAL,
+                                   .arena = arena_create(0, 0)};
+        static const int32_t pair[] = {0, 4, 2, 2, 5, 6, 2};
+        assert_int_equal(tokenizer_encode(t, &args, ids, TOKENS_MAX, &count, &err), STATUS_OK);
+        assert_int_equal(count, 7);
+        assert_memory_equal(ids, pair, sizeof pair);
+        arena_destroy(args.arena);
+        tokenizer_close(t);
+    }
+}
+
 // Phi-3's tokenizer drops blanks after most of its added tokens.
 static void test_blanks_after_added_tokens(void **state)
 {
@@ -224,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_pairs_with_a_pre_tokenizer_by_name),
         cmocka_unit_test(test_scores_are_merges),
+        cmocka_unit_test(test_unigrams),
         cmocka_unit_test(test_blanks_after_added_tokens),
         cmocka_unit_test(test_ends_are_found_by_their_texts),
         cmocka_unit_test(test_word_pieces_by_their_beginnings),

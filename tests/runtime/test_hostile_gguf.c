@@ -47,9 +47,9 @@ enum operation {
 
 #define FAMILIES                                                                                   \
     "bert, cohere2, command-r, ernie4_5, ernie4_5-moe, exaone4, gemma, gemma3, glm4, glm4moe, "    \
-    "gpt-oss, granite, granitemoe, hunyuan-dense, llama, minimax-m2, mistral3, olmo2, olmoe, "     \
-    "phi3, qwen2, "                                                                                \
-    "qwen2moe, qwen3, qwen3moe, seed_oss and smollm3 are served, take a model of one of them"
+    "gpt-oss, granite, granitemoe, hunyuan-dense, jina-bert-v2, llama, minimax-m2, mistral3, "     \
+    "modern-bert, nomic-bert, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, qwen3moe, seed_oss and " \
+    "smollm3 are served, take a model of one of them"
 
 static const struct hostile {
     const char *label;
@@ -312,7 +312,8 @@ static const struct hostile {
     {"an alignment of one", ADD_COUNT, "general.alignment", 1, NULL, 0, NULL,
      ": the key general.alignment is 1, allowed is 8 to 65536; take another file of the model"},
     {"a pooling of rerankers", ADD_COUNT, "llama.pooling_type", 4, NULL, 0, NULL,
-     ": the key llama.pooling_type is 4, a reranker: of GGUF files those of qwen3 are served, take "
+     ": the key llama.pooling_type is 4, a reranker: of GGUF files those of bert, modern-bert and "
+     "qwen3 are served, take "
      "its Hugging Face folder"},
     {"a bias of the first layer alone", ADD_TENSOR, "blk.0.attn_output.bias", 0, NULL, 0, NULL,
      ": the tensor blk.1.attn_output.bias, which LlamaForCausalLM needs, is not in the checkpoint; "
@@ -355,7 +356,7 @@ static const struct hostile {
      "damaged, download it again"},
     {"a tokenizer of another kind", TEXT, "tokenizer.ggml.model", 0, "t5xx", sizeof "t5xx" - 1,
      "tokenizer.json",
-     ": the key tokenizer.ggml.model is t5xx; gpt2, llama and bert are read, take the model's "
+     ": the key tokenizer.ggml.model is t5xx; gpt2, llama, t5 and bert are read, take the model's "
      "Hugging Face folder"},
     {"no tokenizer", RENAME, "tokenizer.ggml.model", 0, "tokenizer.ggml.modex",
      sizeof "tokenizer.ggml.modex" - 1, "tokenizer.json",
