@@ -32,7 +32,8 @@ KINDS = gguf.GGMLQuantizationType
 HALVES = {"Q4_0": [[0, 0x83, 8 << 2]], "Q4_1": [[0, 3, 8 << 2], [2, 0, 0x81 | 11 << 2]], "Q5_0": [[0, 0x83, 7 << 2]],
           "Q5_1": [[0, 3, 7 << 2], [2, 3, 0x80 | 11 << 2]], "Q8_0": [[0, 0x83, 4 << 2]],
           "Q4_K": [[0, 3, 2 << 2], [2, 0, 1 | 5 << 2]], "Q5_K": [[0, 3, 1 << 2], [2, 3, 5 << 2]],
-          "Q6_K": [[208, 0x83, 0]]}
+          "Q6_K": [[208, 0x83, 0]],
+          "MXFP4": [[-1, 1, 0x78]]}  # its scale is byte 0, an exponent
 MODELS = {name.lower().replace("_", "-"): {"": name} for name in HALVES}
 # The mixture of Q4_K_M: v and down projections of some layers, the table and the head in Q6_K.
 MODELS["q4-k-m"] = {"": "Q4_K", "layers.1.self_attn.v_proj": "Q6_K", "layers.1.mlp.down_proj": "Q6_K",

@@ -19,8 +19,8 @@
 
 enum { VOCAB = 256 };
 
-static const char *const models[] = {"q4-0", "q4-1", "q5-0", "q5-1",  "q8-0",
-                                     "q4-k", "q5-k", "q6-k", "q4-k-m"};
+static const char *const models[] = {"q4-0", "q4-1", "q5-0", "q5-1",   "q8-0",
+                                     "q4-k", "q5-k", "q6-k", "q4-k-m", "mxfp4"};
 
 // dtype: -1 to hold the weights as in the file. Keys and values are float32.
 static struct golden_errors model_errors(const char *path, const json_t *golden, int dtype)
@@ -30,7 +30,7 @@ static struct golden_errors model_errors(const char *path, const json_t *golden,
     options.dtype = dtype;
     options.kv_dtype = DTYPE_F32;
     rig_open(&rig, path, &options);
-    assert_true((rig.facts->formats[0] == 'Q') == (dtype < 0));
+    assert_true((rig.facts->formats[0] != '\0') == (dtype < 0));
     assert_int_equal(rig.facts->vocab, VOCAB);
     struct golden_errors e = golden_logits_errors(&rig, golden);
     rig_close(&rig);
