@@ -380,7 +380,7 @@ MODELS = {
                      reference=dict(rope_parameters={"rope_type": "default",
                                                      "rope_theta": 1000.0}, hidden_act="silu",
                                     layer_norm_eps=1e-12, **NOMIC_SIZES)),
-    "nomic": dict(arch="NomicBertModel", type="nomic_bert", types=True, files=pooling("mean"),
+    "nomic": dict(arch="NomicBertModel", type="nomic_bert", files=pooling("mean"),
                   config=dict(rope_parameters={"rope_type": "default", "rope_theta": 500.0},
                               hidden_act="silu", layer_norm_eps=1e-5, **NOMIC_SIZES)),
     "new-ntk": dict(arch="NewModel", type="new", cls="GteModel", files=pooling("cls"), ntk=2.0,
