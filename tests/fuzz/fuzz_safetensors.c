@@ -2,6 +2,7 @@
 // libFuzzer: bytes as a safetensors file. Every byte of an accepted tensor is read, and every
 // element of a quantised module, so that the sanitizer reports an offset outside the file.
 #include "runtime/model/dequantise.h"
+#include "runtime/model/packed.h"
 #include "runtime/model/packed_find.h"
 #include "runtime/model/safetensors.h"
 
@@ -17,8 +18,9 @@ static void packed_fuzz(struct tensor *list, uint32_t count, struct arena *arena
     if (packed_find(list, &count, &rules, arena, &err) != STATUS_OK)
         return;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t rows = list[i].shape[0], cols = list[i].shape[1];
-        if (!list[i].packed || rows > 4096 || cols > 4096)
+        const struct packed *packed = list[i].packed;
+        uint64_t rows = packed ? packed->n : 0, cols = packed ? packed->k : 0;
+        if (!packed || rows > 4096 || cols > 4096)
             continue;
         float *row = heap_alloc(cols * sizeof *row);
         for (uint32_t r = 0; r < rows; r++)
