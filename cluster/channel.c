@@ -39,6 +39,8 @@ struct parcels {
 
 struct peer { // another node; on the others only node 0
     bool joined;
+    bool done; // true: it knows that the group has ended
+    bool gone; // true: its connection is closed; what it sent before may still be unread
     uint8_t identity[IDENTITY_MAX]; // node 0: address of its connection
     size_t identity_bytes;
     uint64_t heard_ns;    // when its last message came
@@ -57,6 +59,7 @@ struct channel {
     // guarded by `lock`
     enum channel_stage stage;
     struct error err; // STAGE_FAILED
+    bool told;        // true: this node has sent the end of the group, whose receipt nodes confirm
     bool closing, reported, left;
     bool stopped[MESSAGE_MODELS_MAX]; // data lanes
     struct facts facts;               // not node 0: for HELLO; NULL until channel_meet
@@ -143,6 +146,7 @@ static void fault(struct channel *c, const struct error *err)
     c->stage = STAGE_FAILED;
     c->err = *err;
     c->err.status = STATUS_DEVICE_FAULT;
+    c->told = true;
     size_t bytes = strlen(err->text);
     bytes = bytes < MESSAGE_SENTENCE_MAX ? bytes : MESSAGE_SENTENCE_MAX;
     post(c, MESSAGE_FAULT, c->options.node == 0 ? ALL_NODES : 0, text_span(err->text, bytes));
@@ -164,6 +168,7 @@ static void peer_lost(struct channel *c, uint32_t node)
     if (!peer->joined)
         return;
     peer->joined = false;
+    pthread_cond_broadcast(&c->moved);
     if (c->stage == STAGE_MEETING) { // it may come again
         parcel_free(peer->hello);
         peer->hello = NULL;
@@ -204,7 +209,7 @@ static void parcel_send(struct channel *c, struct parcel *parcel)
             parcel->to == ALL_NODES ? (int)node != parcel->except : (int)node == parcel->to;
         if (wanted && node != c->options.node && c->peers[node].joined &&
             !frame_send(c, node, &parcel->frame))
-            peer_lost(c, node);
+            c->peers[node].gone = true;
     }
     parcel_free(parcel);
 }
@@ -276,7 +281,6 @@ static const char *message_fault(const struct channel *c, uint32_t from,
         return !leads && c->stage == STAGE_MEETING ? NULL : "a late greeting";
     case MESSAGE_LAUNCH:
     case MESSAGE_SAMPLE:
-    case MESSAGE_END:
         return !leads && c->stage != STAGE_MEETING ? NULL : "a message that only node 0 sends";
     case MESSAGE_DATA:
         if (c->stage == STAGE_MEETING || m->head.origin == c->options.node)
@@ -320,7 +324,12 @@ static void message_handle(struct channel *c, uint32_t from, struct parcel *parc
     const char *wrong = message_fault(c, from, m);
     struct text sentence = message_sentence(m);
     struct error err;
+    bool over = m->head.kind == MESSAGE_END || m->head.kind == MESSAGE_FAULT ||
+                m->head.kind == MESSAGE_REFUSE;
     c->peers[from].heard_ns = clock_ns();
+    c->peers[from].done |= over;
+    if (over && c->options.node > 0)
+        post(c, MESSAGE_END, 0, text_of("")); // confirms it
     if (wrong) {
         error_set(&err, STATUS_DEVICE_FAULT, "%s sends %s", words(c, from), wrong);
         fault(c, &err);
@@ -335,7 +344,7 @@ static void message_handle(struct channel *c, uint32_t from, struct parcel *parc
         fault(c, &err);
     } else if (m->head.kind == MESSAGE_LEAVE) {
         c->left = true;
-    } else if (m->head.kind == MESSAGE_END && c->stage == STAGE_MET) {
+    } else if (m->head.kind == MESSAGE_END && c->stage == STAGE_MET && c->options.node > 0) {
         c->stage = STAGE_ENDED;
     } else if (m->head.kind != MESSAGE_PING && m->head.kind != MESSAGE_END) {
         letter_file(c, from, parcel);
@@ -428,6 +437,26 @@ static void tick(struct channel *c)
     }
 }
 
+// Handles connections that are closed, after the last messages of their nodes: one of them may be
+// the end of the group.
+static void peers_check(struct channel *c)
+{
+    bool gone = false;
+    for (uint32_t node = 0; node < c->options.nodes; node++) // only this thread changes `gone`
+        gone |= c->peers[node].gone;
+    if (!gone)
+        return;
+    while (message_receive(c))
+        ;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t node = 0; node < c->options.nodes; node++) {
+        if (c->peers[node].gone)
+            peer_lost(c, node);
+        c->peers[node].gone = false;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 // Calls the callbacks whose time has come, without the lock.
 static void report(struct channel *c)
 {
@@ -470,6 +499,7 @@ static void *channel_main(void *argument)
         for (struct parcel *parcel; (parcel = queue_pop(&c->out));)
             parcel_send(c, parcel);
         pthread_mutex_unlock(&c->lock);
+        peers_check(c);
         report(c);
     }
     return NULL;
@@ -522,23 +552,6 @@ enum status channel_open(struct channel **out, const struct channel_options *opt
     return STATUS_OK;
 }
 
-void channel_close(struct channel *c, bool ended)
-{
-    if (!c)
-        return;
-    pthread_mutex_lock(&c->lock);
-    if (ended && c->stage == STAGE_MET && c->options.node == 0) {
-        c->stage = STAGE_ENDED;
-        post(c, MESSAGE_END, ALL_NODES, text_of(""));
-    }
-    c->closing = true;
-    waker_raise(c->waker);
-    pthread_mutex_unlock(&c->lock);
-    pthread_join(c->thread, NULL);
-    socket_close(&c->socket, LINGER_MS);
-    channel_free(c);
-}
-
 // Waits for a change until a time (CLOCK_MONOTONIC; UINT64_MAX: no limit). Returns false if it has
 // come. The caller holds the lock.
 static bool await(struct channel *c, uint64_t until_ns)
@@ -547,6 +560,48 @@ static bool await(struct channel *c, uint64_t until_ns)
     if (until_ns == UINT64_MAX)
         return pthread_cond_wait(&c->moved, &c->lock) == 0;
     return pthread_cond_timedwait(&c->moved, &c->lock, &until) != ETIMEDOUT;
+}
+
+// Returns true if a node that is connected has not confirmed the end of the group.
+static bool peers_unaware(const struct channel *c)
+{
+    bool unaware = false;
+    for (uint32_t node = 0; node < c->options.nodes; node++)
+        unaware |= c->peers[node].joined && !c->peers[node].done;
+    return c->told && unaware;
+}
+
+void channel_end(struct channel *c, bool ended)
+{
+    struct error err;
+    uint64_t until = clock_ns() + LINGER_MS * 1000000ull;
+    pthread_mutex_lock(&c->lock);
+    bool again = c->closing;
+    if (ended && c->stage == STAGE_MET && c->options.node == 0) {
+        c->stage = STAGE_ENDED;
+        c->told = true;
+        post(c, MESSAGE_END, ALL_NODES, text_of(""));
+    }
+    waker_raise(c->waker);
+    while (!again && peers_unaware(c) && await(c, until))
+        ;
+    c->closing = true;
+    waker_raise(c->waker);
+    pthread_mutex_unlock(&c->lock);
+    if (again)
+        return;
+    pthread_join(c->thread, NULL);
+    socket_close(&c->socket, LINGER_MS);
+    error_set(&err, STATUS_DEVICE_FAULT, "the connections between the nodes are closed");
+    channel_fail(c, &err); // for readers, if the group did not end
+}
+
+void channel_close(struct channel *c)
+{
+    if (!c)
+        return;
+    channel_end(c, false);
+    channel_free(c);
 }
 
 // Node 0: compares the HELLO of all nodes, once all have come. The caller holds the lock.
@@ -566,6 +621,7 @@ static enum status nodes_compare(struct channel *c, const struct facts *facts, s
     } else {
         size_t bytes = strnlen(err->text, MESSAGE_SENTENCE_MAX);
         post(c, MESSAGE_REFUSE, ALL_NODES, text_span(err->text, bytes));
+        c->told = true;
     }
     waker_raise(c->waker);
     return status;

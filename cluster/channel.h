@@ -37,10 +37,13 @@ struct channel_options {
 // INVALID, IO with one sentence otherwise.
 enum status channel_open(struct channel **out, const struct channel_options *options,
                          struct error *err) MUST_USE;
-// Ends the thread and closes the connections, after the last messages were sent or a second has
-// passed. No other thread may use the channel. ended: node 0 reports to the others that the group
-// ends without a fault. NULL is allowed.
-void channel_close(struct channel *channel, bool ended);
+// Closes the connections, after the last messages were sent or a second has passed, and ends the
+// thread; a second call does nothing. ended: node 0 reports to the others that the group ends
+// without a fault. Other threads may still read, and get DEVICE_FAULT or UNWANTED.
+void channel_end(struct channel *channel, bool ended);
+// Ends the channel, unless channel_end did, and frees it. No other thread may use it. NULL is
+// allowed.
+void channel_close(struct channel *channel);
 
 // Waits until all nodes are connected and node 0 has found that all state the same facts. After
 // seconds without success returns TIMEOUT with a sentence that names a missing node; INVALID if

@@ -14,9 +14,14 @@ enum status channel_open(struct channel **out, const struct channel_options *opt
     return error_set(err, STATUS_UNSUPPORTED, "%s", missing);
 }
 
-void channel_close(struct channel *channel, bool ended)
+void channel_end(struct channel *channel, bool ended)
 {
     (void)channel, (void)ended;
+}
+
+void channel_close(struct channel *channel)
+{
+    (void)channel;
 }
 
 enum status channel_meet(struct channel *channel, const struct facts *facts, double seconds,

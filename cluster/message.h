@@ -37,7 +37,8 @@ enum message_kind {
     MESSAGE_PING,  // each second in both directions
     MESSAGE_FAULT, // in both directions: a sentence; the group ends
     MESSAGE_LEAVE, // to node 0: the node was asked to stop
-    MESSAGE_END,   // from node 0: the group ends without a fault
+    // from node 0: the group ends without a fault; to node 0: it is known that the group ends
+    MESSAGE_END,
     MESSAGE_KINDS
 };
 
