@@ -18,6 +18,8 @@ static bool fails_with(const struct loaded_model *failed, uint32_t rank,
                        const struct loaded_model *other)
 {
     uint32_t count = gpu_count(failed);
+    if (failed->link && other->link) // a node that is lost has ranks of both
+        return true;
     if (failed->device->kind == DEVICE_CPU)
         return device_same(other->device, failed->device) &&
                other->spec.settings.tensor_parallel_size ==
@@ -81,14 +83,14 @@ static void model_failure_log(struct engines *engines, const struct loaded_model
                  m->spec.id);
 }
 
-// Marks as failed, and logs, all engines that fail with this model. Runs on the thread of the
-// engine that found the failure; other engines of the device may hang in it. Does nothing if
+// Marks as failed, and logs, all engines that fail with this model. Runs on the thread that found
+// the failure, usually its engine's; other engines of the device may hang in it. Does nothing if
 // another model's failure has already marked this one.
 static void device_failed(struct engines *engines, const struct loaded_model *model,
                           const char *text)
 {
     bool news[ENGINES_MAX] = {false};
-    uint32_t rank = model_failed_rank(model->model);
+    uint32_t rank = model->link ? 0 : model_failed_rank(model->model);
     if (atomic_exchange(&engines->slots[model->slot].failed, true))
         return;
     pthread_mutex_lock(&engines->lock);
@@ -107,6 +109,15 @@ static void device_failed(struct engines *engines, const struct loaded_model *mo
             model_failure_log(engines, engines->slots[i].model);
     pthread_mutex_unlock(&engines->lock);
     signals_post(engines->signals, NEWS_FAULT);
+}
+
+void engines_nodes_failed(struct engines *engines, const char *text)
+{
+    for (uint32_t i = 0; i < engines->count; i++)
+        if (engines->slots[i].model && engines->slots[i].model->link) {
+            device_failed(engines, engines->slots[i].model, text);
+            return; // the others fail with it
+        }
 }
 
 static void *engine_main(void *argument)

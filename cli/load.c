@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/safe.h"
+#include "runtime/model/link.h"
 #include "runtime/model/outline.h"
 #include "runtime/source/modules.h"
 #include "runtime/text/dialect/watch.h"
@@ -143,17 +144,20 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
                               struct model_options *options, struct error *err)
 {
     const struct loaded_device *device = m->device;
-    uint32_t size = m->spec.settings.tensor_parallel_size;
+    uint32_t all = m->spec.settings.tensor_parallel_size;
+    uint32_t size = m->link ? m->link->count : all; // ranks of this process
     bool gpus = gpu_count(m) > 1;
     struct loaded_ranks *ranks = gpus ? &m->ranks : &loaded->ranks[size];
-    if (size == 1)
+    if (all == 1)
         return STATUS_OK;
     if (device->facts.ranks_max < size)
         return error_set(
             err, STATUS_UNSUPPORTED,
             "model '%s': --tensor-parallel-size %u needs as many GPUs, and there are %u",
             m->spec.id, size, device->facts.ranks_max);
-    options->share.tp_size = size;
+    options->share.tp_size = all;
+    options->share.tp_rank = m->link ? m->link->comm.first : 0;
+    options->link = m->link;
     options->devices = ranks->devices;
     options->device_names = m->rank_names;
     options->start_ns = loaded->start_ns;
@@ -381,6 +385,8 @@ enum status models_load(struct loaded *loaded, struct error *err)
         progress_end(&progress);
         if (status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT)
             error_prefix(err, "model '%s' on %s", m->spec.id, m->label);
+        if (status == STATUS_OK && loaded->follows)
+            continue;
         if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR) {
             const struct model_facts *facts = &m->plan->facts;
             struct loaded_model *first = model_first(m);
@@ -459,7 +465,7 @@ void loaded_discard(struct loaded *loaded)
 void loaded_close(struct loaded *loaded)
 {
     models_close(loaded);
-    for (uint32_t size = 2; size <= RANKS_MAX; size++)
+    for (uint32_t size = 1; size <= RANKS_MAX; size++)
         for (uint32_t r = 0; r < loaded->ranks[size].count; r++)
             device_cpu()->close(loaded->ranks[size].devices[r]);
     devices_close(&loaded->devices);

@@ -32,6 +32,7 @@ struct loaded_model {
     struct loaded_ranks ranks;         // used if split over GPUs; rank r is on choices[r]
     const char *rank_names[RANKS_MAX]; // labels of those GPUs
     char label[48];                    // label of its device, or of all its GPUs: "cuda:0,1"
+    const struct model_link *link;     // NULL, or to the other nodes with ranks of it (cli/group.h)
     struct model_source *source; // open until sources_close; set in the first copy, may be NULL
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only; set by models_load
@@ -58,6 +59,7 @@ struct loaded {
     struct loaded_model *models;              // [model_count] each copy is an entry
     uint32_t model_count;
     uint64_t start_ns; // time limit for a start without progress; 0: MODEL_START_NS
+    bool follows;      // true if another node schedules: models have no engines here
 };
 
 // Opens the devices that the specs name, each once, and stores in each copy of a model the devices

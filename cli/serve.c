@@ -2,6 +2,7 @@
 // weft serve: the HTTP server, the engines and their threads, from startup to drain. The main
 // thread loads, then waits for signals (signals.c) and for engines whose device failed.
 #include "cli/command.h"
+#include "cli/group.h"
 #include "cli/keys.h"
 #include "cli/manage.h"
 #include "cli/notify.h"
@@ -50,6 +51,7 @@ struct serving {
     struct manager *manager;          // NULL: models are only loaded at startup
     uint64_t body_memory, http_bytes; // upper limits: of request bodies; of all HTTP memory
     struct signals *signals;
+    struct node_group group;
 };
 
 // Buffer of stdout. A key is printed through it, so it is wiped afterwards.
@@ -134,6 +136,8 @@ static enum status models_up(struct serving *s, struct error *err)
     engines_init(&s->models.engines, s->signals, s->loaded.devices.count > 1);
     enum status status = models_plan(&s->loaded, s->settings.http_threads, http_line, err);
     if (status == STATUS_OK)
+        status = node_group_meet(&s->group, &s->loaded, err);
+    if (status == STATUS_OK)
         status = models_load(&s->loaded, err);
     if (status != STATUS_OK)
         return status;
@@ -141,7 +145,9 @@ static enum status models_up(struct serving *s, struct error *err)
         if (s->loaded.models[i].copy == 0)
             status = served_models_add(&s->models, &s->loaded, &s->loaded.models[i], false, err);
     sources_close(&s->loaded);
-    return status == STATUS_OK ? served_models_begin(&s->models, err) : status;
+    if (status == STATUS_OK)
+        status = served_models_begin(&s->models, err);
+    return status == STATUS_OK ? node_group_ready(&s->group, &s->models.engines, err) : status;
 }
 
 // If there is an admin key, starts the thread that loads and unloads models.
@@ -171,6 +177,8 @@ static enum status serve_start(struct serving *s, const struct serve_arguments *
     if (status == STATUS_OK)
         status = devices_load(&s->loaded, &a->device, a->specs.at, count, err);
     if (status == STATUS_OK)
+        status = node_group_begin(&s->group, &s->loaded, s->signals, err);
+    if (status == STATUS_OK)
         status = server_up(s, err);
     if (status == STATUS_OK)
         status = models_fetch(&s->loaded, err);
@@ -186,6 +194,37 @@ static enum status serve_start(struct serving *s, const struct serve_arguments *
     manager_notify("READY=1\nSTATUS=serving");
     keys_end(s); // last, because the reader of stdout may stall
     return STATUS_OK;
+}
+
+// Loads this node's ranks and computes for node 0 until the group ends. Returns the exit code.
+static int serve_follow(struct serving *s, const struct serve_arguments *a)
+{
+    struct error err;
+    enum status status = devices_load(&s->loaded, &a->device, a->specs.at, a->specs.count, &err);
+    if (status == STATUS_OK)
+        status = node_group_begin(&s->group, &s->loaded, s->signals, &err);
+    if (status == STATUS_OK)
+        status = models_fetch(&s->loaded, &err);
+    if (status == STATUS_OK)
+        status = models_plan(&s->loaded, 1, NULL, &err);
+    if (status == STATUS_OK)
+        status = node_group_meet(&s->group, &s->loaded, &err);
+    if (status == STATUS_OK)
+        status = models_load(&s->loaded, &err);
+    if (status != STATUS_OK) {
+        node_group_abandon(&s->group, &err);
+        start_failed(&err);
+    }
+    sources_close(&s->loaded);
+    signals_serving(s->signals);
+    manager_notify("READY=1\nSTATUS=computing for node 0");
+    int code = node_group_follow(&s->group, &s->loaded);
+    if (code == EXIT_CODE_OK) {
+        signals_closing(s->signals);
+        loaded_close(&s->loaded);
+        node_group_close(&s->group);
+    }
+    return code;
 }
 
 static void reload_report(enum status status, const struct error *err, const char *what,
@@ -230,7 +269,8 @@ static void serve_reload(struct serving *s)
 static void unanswered_log(void *context)
 {
     const struct serving *s = context;
-    log_line(LOG_ERROR, "%u requests were not answered completely", server_requests(s->server));
+    if (s->server)
+        log_line(LOG_ERROR, "%u requests were not answered completely", server_requests(s->server));
 }
 
 // Handles events until a stop signal, the failure of all engines, or the time until_ns.
@@ -273,10 +313,12 @@ static int wait_and_drain(struct serving *s)
         log_line(LOG_INFO, "stopped while a model was being loaded");
         process_end(EXIT_CODE_OK);
     }
+    node_group_end(&s->group);
     signals_closing(s->signals);
     server_close(s->server);
     served_models_end(&s->models);
     loaded_close(&s->loaded);
+    node_group_close(&s->group);
     log_line(LOG_INFO, "stopped");
     return EXIT_CODE_OK;
 }
@@ -400,6 +442,9 @@ static int arguments_read(struct serving *s, struct serve_arguments *a, struct c
         status = specs_parse(&positional, models, &a->model, s->loaded.arena, &a->specs, &err);
     if (code < 0 && status == STATUS_OK)
         status = arguments_check(&s->settings, &err);
+    if (code < 0 && status == STATUS_OK && a->specs.count > 0)
+        status = node_group_find(&s->group, &s->settings, a->specs.at, &a->specs.count,
+                                 s->loaded.arena, &err);
     if (code < 0 && status == STATUS_OK && a->specs.count == 0)
         status = error_set(&err, STATUS_INVALID, "%s lists no model, and the command line neither",
                            file);
@@ -440,13 +485,18 @@ int command_serve(const struct command *self, int argc, char **argv)
     enum status status = log_start(&err);
     if (status == STATUS_OK)
         status = signals_open(&s.signals, unanswered_log, &s, &err);
-    if (status == STATUS_OK)
+    bool follows = status == STATUS_OK && node_group_follows(&s.group);
+    if (status == STATUS_OK && !follows)
         status = serve_start(&s, a, &err);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
+        node_group_abandon(&s.group, &err);
         start_failed(&err);
-    code = wait_and_drain(&s);
-    if (code != EXIT_CODE_OK)
+    }
+    code = follows ? serve_follow(&s, a) : wait_and_drain(&s);
+    if (code != EXIT_CODE_OK) {
+        node_group_abandon(&s.group, NULL);
         process_end(code); // without cleanup: a thread may hang
+    }
     log_end(LAST_LINES_MS);
     return code;
 }

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/hub/name.h"
+#include "cluster/nodes.h"
 #include "scheduler/port.h"
 
 #include <limits.h>
@@ -193,6 +194,24 @@ static const struct option_row serve_rows[] = {
      "8 bodies of payload-limit, or 2 % of the free memory if that is more",
      "most bytes of the bodies of all requests in progress; above it the connection that holds "
      "most is closed, those without a valid key first; suffixes K, M, G, T"},
+    {"nnodes", OPTION_COUNT, AT(serve_settings, nnodes), 1, NODES_MAX, {0},
+     "PET_NNODES, WORLD_SIZE, LWS_GROUP_SIZE, SLURM_STEP_NUM_TASKS, OMPI_COMM_WORLD_SIZE or "
+     "PMI_SIZE, else 1",
+     "processes that share the models with tensor-parallel-size; all take the same command line"},
+    {"node-rank", OPTION_COUNT, AT(serve_settings, node_rank), 0, NODE_RANK_MAX, {0},
+     "PET_NODE_RANK, RANK, LWS_WORKER_INDEX, SLURM_PROCID, OMPI_COMM_WORLD_RANK or PMI_RANK",
+     "number of this process among nnodes; 0 serves HTTP, the others compute for it"},
+    {"master-addr", OPTION_TEXT, AT(serve_settings, master_addr), 0, 0, {0},
+     "PET_MASTER_ADDR, MASTER_ADDR, LWS_LEADER_ADDRESS or the first of SLURM_STEP_NODELIST, else "
+     "127.0.0.1",
+     "address of node 0 to which the other nodes connect"},
+    {"master-port", OPTION_COUNT, AT(serve_settings, master_port), 1, 65535, {0},
+     "PET_MASTER_PORT or MASTER_PORT, else 29501", "TCP port of node 0 for the other nodes"},
+    {"cluster-secret-file", OPTION_TEXT, AT(serve_settings, cluster_secret_file), 0, 0, {0}, "none",
+     "file with 64 hexadecimal digits, equal on all nodes, that encrypts their connections; "
+     "required unless master-addr is a loopback address"},
+    {"heartbeat-timeout", OPTION_REAL, AT(serve_settings, heartbeat_timeout), 1, 3600, {0}, "10",
+     "seconds after which a node that does not respond is lost"},
 };
 // clang-format on
 const struct option_table serve_options_table = {serve_rows,
@@ -234,7 +253,9 @@ void serve_settings_init(struct serve_settings *s)
                                  .core_dumps = -1,
                                  .shutdown_timeout = 30,
                                  .connections_max = 16384,
-                                 .payload_limit = 32u << 20};
+                                 .payload_limit = 32u << 20,
+                                 .node_rank = NODE_RANK_UNSET,
+                                 .heartbeat_timeout = 10};
 }
 
 // Returns the part up to the next comma without a backslash before it, and removes it from *rest;

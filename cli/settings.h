@@ -58,8 +58,12 @@ struct serve_settings {
     int core_dumps;                          // 1, 0, or -1: off if a key is given
     double shutdown_delay, shutdown_timeout; // seconds
     uint32_t connections_max;
-    uint64_t payload_limit;   // limit of one body in bytes
-    uint64_t max_body_memory; // bytes; 0: derived from the free memory
+    uint64_t payload_limit;                  // limit of one body in bytes
+    uint64_t max_body_memory;                // bytes; 0: derived from the free memory
+    uint32_t nnodes, node_rank, master_port; // 0, NODE_RANK_UNSET, 0: not given (cluster/nodes.h)
+    const char *master_addr;                 // NULL: not given
+    const char *cluster_secret_file;         // file, or NULL
+    double heartbeat_timeout;                // seconds
 };
 
 void model_settings_init(struct model_settings *s);

@@ -9,7 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { NODES_MAX = 8, NODES_PORT = 29501, NODE_RANK_UNSET = 0x7FFFFFFF, NODE_ADDRESS_MAX = 256 };
+enum {
+    NODES_MAX = 8,
+    NODE_RANK_MAX = 7,
+    NODES_PORT = 29501,
+    NODE_RANK_UNSET = 0x7FFFFFFF,
+    NODE_ADDRESS_MAX = 256
+};
 
 struct nodes_options {       // as given on the command line
     uint32_t nnodes;         // 0: not given

@@ -107,7 +107,7 @@ def number(text):
         return float.fromhex(text)
     if re.fullmatch(r"\d[\d.e]*", text):
         return float(text)
-    headers = [p for d in ("cli", "kernels", "scheduler", "runtime/model") for p in (ROOT / d).glob("*.[ch]")]
+    headers = [p for d in ("cli", "cluster", "kernels", "scheduler", "runtime/model") for p in (ROOT / d).glob("*.[ch]")]
     for header in sorted(headers):
         found = re.search(r"\b%s = (\d+)" % re.escape(text), header.read_text())
         if found:

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model whose ranks are in two processes: answers as from one process, a process that dies, options that differ."""
+
+import concurrent.futures
+import contextlib
+import functools
+import json
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+
+from harness import KEY, MODELS, Server, Skip, WEFT, amount, chat, full_only, longer, start, user
+from test_life import wait_for
+
+DEMO = MODELS / "weft-demo-chat"
+PROMPTS = ("Once upon a time", "Tell me of the sea. " * 20, "A song")
+
+
+def port_free():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Leader(Server):
+    """Node 0, which also listens for the other nodes: only the log says which port is that of HTTP."""
+
+    @functools.cached_property
+    def port(self):
+        listening = wait_for(lambda: self.process.poll() is not None or re.search(r" info listening on \S+ port (\d+)\n", self.output()))
+        assert listening is not True, f"weft serve ended: {self.output()}"
+        return int(listening[1])
+
+
+class Node:
+    """A process other than node 0: the command line of node 0, and its rank."""
+
+    def __init__(self, *args):
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([WEFT, "serve", *map(str, args)], stdout=self.log, stderr=self.log)
+
+    def end(self):
+        code = self.process.wait(60)
+        self.log.seek(0)
+        return code, self.log.read().decode()
+
+
+@contextlib.contextmanager
+def group(*args, other=(), **more):
+    """Node 0, which is ready, and node 1; other: arguments that only node 1 has."""
+    common = (*args, "--nnodes", 2, "--master-port", port_free(), "--threads", 2, "--device", "cpu")
+    node = Node(*common, "--node-rank", 1, "--port", 0, *other)
+    try:
+        server = Leader(*common, "--node-rank", 0, **more)
+    except AssertionError as reason:
+        node.process.kill()
+        if "built without libzmq" in str(reason):
+            raise Skip("weft was built without libzmq") from None
+        raise
+    try:
+        yield server, node
+    finally:
+        for process in server.process, node.process:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def answers(server):
+    with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        jobs = [pool.submit(chat, server, model="demo", messages=user(p), max_tokens=24, temperature=t, seed=7, logprobs=True)
+                for p in PROMPTS for t in (0, 1)]
+        return [json.dumps(job.result().json["choices"]) for job in jobs]
+
+
+def test_two_processes_answer_as_one():
+    """Texts and log probabilities equal to the last digit; a second time from the cache; SIGTERM ends both with 0."""
+    more = f"demo={DEMO},tensor-parallel-size=2,kv-cache-memory=32M"
+    want = answers(start(more, "--threads", 2, "--device", "cpu"))
+    with group(more) as (server, node):
+        assert answers(server) == want
+        assert answers(server) == want
+        assert server.stop() == 0, server.output()
+        code, log = node.end()
+        assert code == 0 and "this is node 1 (rank 1 of 2)" in log, log
+
+
+def lost_streams(server, count, fault):
+    """Streams that have begun when fault() is called; each must end with one error event."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        jobs = [pool.submit(chat, server, model="demo", max_tokens=700, ignore_eos=True, stream=True) for _ in range(count)]
+        wait_for(lambda: server.metric(r"vllm:num_requests_running.*demo") == count)
+        wait_for(lambda: server.metric(r"vllm:generation_tokens_total.*demo") >= 2 * count)
+        fault()
+        for job in jobs:
+            events = [data for _, data in job.result().events()]
+            errors = [data for data in events if "error" in json.loads(data if data != "[DONE]" else "{}")]
+            assert len(errors) == 1 and errors[0] == events[-1], events[-3:]
+            assert json.loads(errors[0])["error"]["code"] == "internal_error", errors
+
+
+@longer
+def test_a_process_that_dies_ends_the_requests():
+    """SIGKILL of node 1: one error event per stream; the other model is served; /ready names the failed one; exit code 1."""
+    with group(f"demo={DEMO},tensor-parallel-size=2,kv-cache-memory=32M", f"embed={MODELS / 'weft-demo-embed'}") as (server, node):
+        lost_streams(server, amount(4, 40), node.process.kill)
+        assert server.request("GET", "/ready").json["models"] == {"demo": "failed", "embed": "ready"}
+        assert server.post("/v1/embeddings", {"model": "embed", "input": "a"}).status == 200
+        assert chat(server, model="demo").status == 503
+        assert "node 1 (rank 1 of 2) closed its connection" in server.output()
+        assert server.stop() == 1
+
+
+@full_only
+def test_a_stopped_process_is_lost():
+    """SIGSTOP of node 1: within the heartbeat's limit and 5 s; the process ends with 1 when it continues. Node 0 that dies."""
+    args = f"demo={DEMO},tensor-parallel-size=2,kv-cache-memory=32M", "--heartbeat-timeout", 2
+    with group(*args) as (server, node):
+        lost_streams(server, 4, lambda: node.process.send_signal(signal.SIGSTOP))
+        assert "node 1 (rank 1 of 2) has not responded for" in server.output()
+        assert server.process.wait(30) == 1  # it serves no other model
+        node.process.send_signal(signal.SIGCONT)
+        code, log = node.end()
+        assert code == 1 and "node 1 (rank 1 of 2) ends: node 0 (rank 0 of 2)" in log, log
+    with group(*args) as (server, node):
+        server.process.kill()
+        code, log = node.end()
+        assert code == 1 and "node 0 (rank 0 of 2) closed its connection" in log, log
+
+
+def test_nodes_that_differ_do_not_start():
+    """The first difference is one sentence on both nodes; both end with 1. Contradictory options end with 2."""
+    try:
+        with group(f"demo={DEMO},tensor-parallel-size=2", "--kv-cache-memory", "32M", other=("--kv-cache-memory", "16M")) as (server, _):
+            raise AssertionError(f"starts: {server.output()}")
+    except AssertionError as reason:
+        assert "node 1 (rank 1 of 2): model 'demo': the number of KV blocks (--kv-cache-memory) is " in str(reason), reason
+    for more, sentence in (
+            (("--nnodes", "2"), "--nnodes is 2, so each node needs --node-rank, from 0 on"),
+            (("--nnodes", "2", "--node-rank", "0"), "--nnodes is 2 and no model is split over the nodes"),
+            (("--nnodes", "2", "--node-rank", "0", "--tensor-parallel-size", "3"), "--tensor-parallel-size 3 cannot be divided among 2 nodes")):
+        done = subprocess.run([WEFT, "serve", f"demo={DEMO}", *more], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and sentence in done.stderr, done.stderr
+    done = subprocess.run([WEFT, "serve", f"demo={DEMO}", "--tensor-parallel-size", "2", "--nnodes", "2", "--node-rank", "1",
+                           "--master-addr", "192.0.2.1", "--device", "cpu", "--api-key", KEY],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and ("--cluster-secret-file" in done.stderr or "libzmq" in done.stderr), done.stderr
