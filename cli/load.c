@@ -2,6 +2,7 @@
 // Opening devices and models for all commands; see load.h. load_memory.c has the memory plans.
 #include "cli/load.h"
 
+#include "cli/kv_publish.h"
 #include "cli/load_memory.h"
 #include "cli/load_print.h"
 #include "cli/load_watch.h"
@@ -372,6 +373,32 @@ static uint32_t generator_count(const struct loaded *loaded)
     return count;
 }
 
+// Opens the publisher of the changes of the copy's prefix cache, if --kv-events asks for one.
+static enum status kv_events_begin(struct loaded_model *m, struct error *err)
+{
+    const struct model_settings *s = &m->spec.settings;
+    if (!s->kv_events && (s->kv_events_replay || s->kv_events_topic))
+        return error_set(err, STATUS_INVALID,
+                         "--kv-events-replay and --kv-events-topic need --kv-events");
+    if (!s->kv_events || m->plan->facts.block_tokens == 0)
+        return STATUS_OK; // encoders have no prefix cache
+    if (!s->enable_prefix_caching)
+        return error_set(err, STATUS_INVALID, "--kv-events needs --enable-prefix-caching");
+    const struct kv_publish_options options = {.address = s->kv_events,
+                                               .replay = s->kv_events_replay,
+                                               .topic =
+                                                   s->kv_events_topic ? s->kv_events_topic : "",
+                                               .copy = m->copy,
+                                               .block_tokens = m->plan->facts.block_tokens};
+    enum status status = kv_publisher_open(&m->kv_publisher, &options, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, "model '%s'", m->spec.id);
+    m->engine_options.kv_events = kv_publisher_log(m->kv_publisher);
+    log_line(LOG_INFO, "model '%s': KV events of copy %u are published at %s", m->spec.id, m->copy,
+             s->kv_events);
+    return STATUS_OK;
+}
+
 enum status models_load(struct loaded *loaded, struct error *err)
 {
     for (uint32_t i = 0; i < loaded->model_count; i++) {
@@ -399,6 +426,8 @@ enum status models_load(struct loaded *loaded, struct error *err)
             m->engine_options.mask_idle_bytes = MASK_IDLE_GRAMMAR_BYTES / generator_count(loaded);
         }
         if (status == STATUS_OK)
+            status = kv_events_begin(m, err);
+        if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);
         if (status != STATUS_OK)
             return status;
@@ -420,6 +449,8 @@ static void copy_close(struct loaded_model *m)
 {
     if (m->engine)
         engine_close(m->engine);
+    kv_publisher_close(m->kv_publisher);
+    m->kv_publisher = NULL;
     model_close(m->model);
     if (m->plan)
         model_plan_close(m->plan);

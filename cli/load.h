@@ -47,6 +47,7 @@ struct loaded_model {
     struct model_plan *plan;
     struct model *model;
     struct engine *engine;
+    struct kv_publisher *kv_publisher; // NULL: --kv-events is off
     struct engine_options engine_options;
     uint64_t kv_bytes;
     const char *kv_rule; // the rule that set kv_bytes, for the printed plan

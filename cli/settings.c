@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 // number of rows at the end of model_rows that are only useful for serving
-enum { SERVING_ROWS = 15 };
+enum { SERVING_ROWS = 18 };
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -113,6 +113,14 @@ static const struct option_row model_rows[] = {
      {"all", "key"}, "key",
      "whose prompts a request may reuse: key: those of its own API key, so that no client learns "
      "what others send; all: those of all keys"},
+    {"kv-events", OPTION_TEXT, AT(model_settings, kv_events), 0, 0, {0}, "off",
+     "[HOST:]PORT on which changes of the prefix cache are published in vLLM's format (ZeroMQ); "
+     "they contain prompts; without HOST on 127.0.0.1, *: on all addresses; copies use the "
+     "following ports"},
+    {"kv-events-replay", OPTION_TEXT, AT(model_settings, kv_events_replay), 0, 0, {0}, "off",
+     "[HOST:]PORT at which readers of kv-events request earlier batches again"},
+    {"kv-events-topic", OPTION_TEXT, AT(model_settings, kv_events_topic), 0, 0, {0}, "empty",
+     "topic of the messages of kv-events"},
     {"tool-call-grammar", OPTION_FLAG, AT(model_settings, tool_call_grammar), 0, 0, {0}, "on",
      "where the model may call tools, hold each call to its form from its marker on; off: only "
      "forced and strict calls, and answers with a form"},

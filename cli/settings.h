@@ -30,8 +30,9 @@ struct model_settings {           // given after a folder for one model, or with
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
     bool tool_call_grammar;
-    int prefix_cache_scope; // index into {all, key}
-    int load_format;        // index into {auto, dummy}
+    const char *kv_events, *kv_events_replay, *kv_events_topic; // NULL: none
+    int prefix_cache_scope;                                     // index into {all, key}
+    int load_format;                                            // index into {auto, dummy}
 };
 
 struct device_settings { // common to all devices

@@ -37,6 +37,8 @@ struct block {
     struct hash hash, parent; // hash of this block and of the previous one (or prefix_root)
 };
 
+struct kv_event_log; // kv_events.h
+
 struct blocks {
     uint32_t count, tokens; // number of blocks; tokens per block
     struct block *block;    // [count]
@@ -45,6 +47,7 @@ struct blocks {
     uint32_t *bucket;       // [bucket_mask + 1] first block of each hash bucket, or BLOCK_NONE
     uint32_t bucket_mask;
     struct route_table route; // blocks in the table, for other threads; without lines in some tests
+    struct kv_event_log *events; // receives what enters and leaves the table; may be NULL
     uint32_t free_count, cached_count;
     uint32_t releasing_count; // number of used blocks all of whose holders are leaving
     uint32_t newest, oldest;  // ends of the LRU list, or BLOCK_NONE

@@ -2,6 +2,7 @@
 // The engine: opening, the loop of one model, and closing. One thread owns everything except the
 // ports' h2o sides; nothing is allocated after engine_open.
 #include "scheduler/internal.h"
+#include "scheduler/kv_events.h"
 
 #include "base/clock.h"
 #include "runtime/grammar/vocabulary.h"
@@ -83,6 +84,7 @@ static void state_init(struct engine *engine)
     pace_init(&engine->pace, engine->options.step_stretch);
     queue_reset(&engine->queue);
     blocks_reset(&engine->blocks);
+    engine->blocks.events = engine->options.kv_events;
     batch_init(engine->batch, limits);
     stat_set(&engine->stats.blocks_total, engine->blocks.count);
 }
@@ -185,6 +187,8 @@ static enum engine_news engine_fail(struct engine *engine)
     model_drop(engine->model);
     model_more(engine->model, false);
     engine->failed = true;
+    if (engine->blocks.events)
+        kv_event_cleared(engine->blocks.events);
     stat_set(&engine->stats.step_started_ns, 0);
     while (engine->live_first)
         request_end(engine, engine->live_first, FINISH_ERROR);

@@ -8,7 +8,8 @@
 #include "scheduler/port.h"
 #include "scheduler/stats.h"
 
-struct vocabulary; // runtime/grammar/vocabulary.h
+struct vocabulary;   // runtime/grammar/vocabulary.h
+struct kv_event_log; // scheduler/kv_events.h
 
 enum { MASK_IDLE_GRAMMAR_BYTES = 32 << 20 }; // limit for all engines of a process together
 
@@ -27,6 +28,9 @@ struct engine_options {
     // The model's tokens as grammars read them, with as many ids as the model has. The engine holds
     // a reference from engine_open to engine_close. NULL: no request may have a grammar.
     struct vocabulary *vocabulary;
+    // Receives the changes of the prefix cache (kv_events.h); it must outlive the engine. NULL:
+    // none.
+    struct kv_event_log *kv_events;
     // Limit for the size of grammars that no request uses and that are kept only because of their
     // mask cache; 0: MASK_IDLE_GRAMMAR_BYTES. The caller divides that limit among the engines of a
     // process.

@@ -3,6 +3,7 @@
 #include "scheduler/prefix.h"
 
 #include "base/status.h"
+#include "scheduler/kv_events.h"
 
 #include <string.h>
 
@@ -71,6 +72,18 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_key *key
         route_put(&blocks->route, &b->hash);
 }
 
+void prefix_settle(struct blocks *blocks, uint32_t id, bool first)
+{
+    struct block *b = &blocks->block[id];
+    check(b->in_table, "block %u is settled and not in the table", id);
+    if (b->ready)
+        return;
+    b->ready = true;
+    if (blocks->events)
+        kv_event_stored(blocks->events, &b->hash, first ? NULL : &b->parent,
+                        &blocks->token[(size_t)id * blocks->tokens]);
+}
+
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
 {
     struct block *b = &blocks->block[id], *p = &blocks->block[parent];
@@ -108,6 +121,8 @@ void prefix_drop(struct blocks *blocks, uint32_t id)
 {
     struct block *b = &blocks->block[id];
     links_drop(blocks, b);
+    if (b->ready && blocks->events)
+        kv_event_removed(blocks->events, &b->hash);
     if (blocks->route.line)
         route_drop(&blocks->route, &b->hash);
     uint32_t *link = bucket_of(blocks, &b->hash);

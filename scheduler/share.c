@@ -154,7 +154,9 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
 static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t index,
                       const struct prefix_key *key, bool ready)
 {
-    prefix_put(blocks, s->blocks[index], key, ready);
+    prefix_put(blocks, s->blocks[index], key, false);
+    if (ready && blocks->block[s->blocks[index]].in_table)
+        prefix_settle(blocks, s->blocks[index], index == 0);
     if (index > 0 && blocks->block[s->blocks[index]].in_table)
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
@@ -186,7 +188,7 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
     for (; (s->blocks_settled + 1) * blocks->tokens <= kv_len; s->blocks_settled++) {
         uint32_t id = s->blocks[s->blocks_settled];
         if (blocks->block[id].in_table) {
-            blocks->block[id].ready = true;
+            prefix_settle(blocks, id, s->blocks_settled == 0);
             continue;
         }
         if (s->state == SEQUENCE_ENDING || !engine->options.prefix_cache)

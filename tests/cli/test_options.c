@@ -600,7 +600,8 @@ static void test_options_of_one_request(void **state)
                                        "prefix-cache-scope",    "max-n",
                                        "max-prompts",           "penalty-rows",
                                        "max-client-batch-size", "data-parallel-size",
-                                       "tool-call-grammar"};
+                                       "tool-call-grammar",     "kv-events",
+                                       "kv-events-replay",      "kv-events-topic"};
     static const char *const some[] = {"device",
                                        "dtype",
                                        "max-model-len",
