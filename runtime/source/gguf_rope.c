@@ -221,4 +221,6 @@ void config_put_rope(struct config_writer *w)
         put_scaling(w, &scaling);
     else if (freqs || by_length)
         put_longrope(w, rotary, by_length, scaling.attention);
+    else if (w->family->flags & GGUF_YARN_EXACT) // the architecture's default is yarn
+        json_put_literal(w->out, ",\"rope_scaling\":null");
 }

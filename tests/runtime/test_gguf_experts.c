@@ -48,6 +48,13 @@ static void test_mixtures_of_experts(void **state)
                             "glm4moe.expert_group_used_count u32 2\n"
                             "glm4moe.expert_weights_scale f32 2.5",
          "\"routed_scaling_factor\":2.5,\"n_group\":4,\"topk_group\":2"},
+        {"gpt-oss", CONFIG, EXPERTS("gpt-oss"), "\"rope_scaling\":null"},
+        {"gpt-oss", CONFIG,
+         EXPERTS("gpt-oss") "gpt-oss.rope.scaling.type text yarn\n"
+                            "gpt-oss.rope.scaling.factor f32 32",
+         "\"beta_slow\":1.0,\"truncate\":false}"},
+        {"gpt-oss", CONFIG, EXPERTS("gpt-oss") "gpt-oss.attention.sliding_window u32 64",
+         "\"layer_types\":[\"sliding_attention\",\"full_attention\"]"},
         {"ernie4_5-moe", CONFIG,
          EXPERTS("ernie4_5-moe") "ernie4_5-moe.interleave_moe_layer_step u32 2\n"
                                  "ernie4_5-moe.leading_dense_block_count u32 1",
