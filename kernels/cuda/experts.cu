@@ -74,10 +74,11 @@ static __device__ __forceinline__ bool tile_find(const experts_run &e, uint32_t 
 }
 
 // Finds a tile and makes the product *g of its expert's matrix, whose tokens are sorted rows up to
-// the tile's end; *first: the tile's first row. Returns false if there is no such tile.
+// the tile's end; *first: the tile's first row; *before: rows of the stack before the matrix.
+// Returns false if there is no such tile.
 template <uint32_t SIZE>
 static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32_t tile,
-                                                    gemm_run *g, uint32_t *first)
+                                                    gemm_run *g, uint32_t *first, uint32_t *before)
 {
     uint32_t expert;
     if (!tile_find<SIZE>(e, tile, &expert, first))
@@ -85,24 +86,26 @@ static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32
     uint32_t end = e.offset[expert + 1];
     *g = e.g;
     g->rows = end - *first < SIZE ? end : *first + SIZE;
-    g->before = expert * g->n;
-    g->weight = (const char *)g->weight + (size_t)g->before * g->stride * e.weight_bytes;
+    *before = expert * g->n;
+    g->weight = (const char *)g->weight + (size_t)*before * g->stride * e.weight_bytes;
     return true;
 }
 
 // A block is (16 features, tile of 8 * TILES rows). Shared: 2 or 8 KB. Bound: memory, the weights
-// of the experts that have rows.
+// of the experts that have rows. For int8 the launch bounds leave registers for nine blocks per SM;
+// without them the compiler would spill to fit twelve.
 template <class T, class W, int TILES>
-static __global__ void __launch_bounds__(32 * EXPERTS_WARPS) experts_small_kernel(experts_run e)
+static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, sizeof(W) == 1 && TILES == 1 ? 9 : 0)
+    experts_small_kernel(experts_run e)
 {
     gemm_run g;
-    uint32_t feature = blockIdx.x * 16, first;
+    uint32_t feature = blockIdx.x * 16, first, before;
     grid_begin();
-    if (!tile_product<8 * TILES>(e, blockIdx.y, &g, &first))
+    if (!tile_product<8 * TILES>(e, blockIdx.y, &g, &first, &before))
         return;
     row_of_sorted row_of = {e.order, e.chosen};
     small_rows<T, W, TILES> rows = small_rows_of<T, W, TILES>(g, feature, first, row_of);
-    small_tile<T, W, TILES, EXPERTS_WARPS>(g, feature, first, rows);
+    small_tile<T, W, TILES, EXPERTS_WARPS>(g, feature, first, rows, before);
 }
 
 // A block is (128 features, tile of 64 rows). Shared: 72 KB (int8: 48 KB), dynamic. Bound: math.
@@ -110,24 +113,24 @@ template <class T, class W>
 static __global__ void __launch_bounds__(256) experts_wide_kernel(experts_run e)
 {
     gemm_run g;
-    uint32_t feature = blockIdx.x * WIDE_FEATURES, first;
+    uint32_t feature = blockIdx.x * WIDE_FEATURES, first, before;
     grid_begin();
-    if (!tile_product<WIDE_TOKENS>(e, blockIdx.y, &g, &first))
+    if (!tile_product<WIDE_TOKENS>(e, blockIdx.y, &g, &first, &before))
         return;
     row_of_sorted row_of = {e.order, e.chosen};
-    wide_tile<T, W>(g, feature, first, wide_shares_of<T, W>(g, feature, first, row_of));
+    wide_tile<T, W>(g, feature, first, wide_shares_of<T, W>(g, feature, first, row_of), before);
 }
 
 // A block is (tile of 4 rows, 8 features). Bound: math.
 template <class T> static __global__ void __launch_bounds__(256) experts_plain_kernel(experts_run e)
 {
     plain_run p;
-    uint32_t feature = blockIdx.y * PLAIN_FEATURES + threadIdx.x / 32, first;
+    uint32_t feature = blockIdx.y * PLAIN_FEATURES + threadIdx.x / 32, first, before;
     grid_begin();
     p.dtype = e.dtype;
     row_of_sorted row_of = {e.order, e.chosen};
-    if (tile_product<PLAIN_TOKENS>(e, blockIdx.x, &p.g, &first) && feature < p.g.n)
-        plain_tile<T>(p, feature, first, row_of);
+    if (tile_product<PLAIN_TOKENS>(e, blockIdx.x, &p.g, &first, &before) && feature < p.g.n)
+        plain_tile<T>(p, feature, first, row_of, before);
 }
 
 // --- launches -----------------------------------------------------------------------------------

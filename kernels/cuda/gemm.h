@@ -25,8 +25,7 @@ struct gemm_run {
     void *y;            // [rows][n]
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
-    uint32_t before; // elements of scale and bias before those of row 0 of the weight
-    bool vectors;    // true if x can be read in vectors of 8
+    bool vectors; // true if x can be read in vectors of 8
 };
 
 // Returns the row of x of a token; in a product of experts it is that of a sorted row (experts.cu).
@@ -84,16 +83,17 @@ static __device__ __forceinline__ void slab_mma(float c[4], uint4 lo, uint4 hi, 
 }
 
 // Stores an output element: sum * scale + bias, narrowed to y's type. Elements past the last token
-// or feature are not stored.
+// or feature are not stored. before: elements of scale and bias before those of feature 0; not 0
+// only in a stack of matrices.
 static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t token,
-                                                  uint32_t feature, float sum)
+                                                  uint32_t feature, float sum, uint32_t before)
 {
     if (token >= g.rows || feature >= g.n)
         return;
     if (g.scale)
-        sum = mul_rn(sum, g.scale[g.before + feature]);
+        sum = mul_rn(sum, g.scale[before + feature]);
     if (g.bias)
-        sum = add_rn(sum, g.bias[g.before + feature]);
+        sum = add_rn(sum, g.bias[before + feature]);
     size_t at = (size_t)token * g.y_stride + feature;
     if (g.y_dtype == DTYPE_F32)
         ((float *)g.y)[at] = sum;
@@ -121,7 +121,6 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
     g.stride = weight_stride(&w->shape);
     g.x_stride = args->x_stride;
     g.y_stride = args->y_stride;
-    g.before = 0;
     g.vectors = g.k % 8 == 0 && g.x_stride % 8 == 0 && (uintptr_t)g.x % 16 == 0;
     return g;
 }

@@ -32,7 +32,7 @@ struct plain_run {
 // token (gemm.h).
 template <class T, class R>
 static __device__ __forceinline__ void plain_tile(const plain_run &p, uint32_t feature,
-                                                  uint32_t token, R row_of)
+                                                  uint32_t token, R row_of, uint32_t before)
 {
     const gemm_run &g = p.g;
     uint32_t lane = threadIdx.x % 32;
@@ -58,7 +58,8 @@ static __device__ __forceinline__ void plain_tile(const plain_run &p, uint32_t f
         for (uint32_t i = 0; i < PLAIN_TOKENS; i++)
             total[i] = add_rn(total[i], warp_sum(sum[i]));
     }
+#pragma unroll
     for (uint32_t i = 0; i < PLAIN_TOKENS; i++)
         if (lane == i)
-            gemm_store(g, token + i, feature, total[i]);
+            gemm_store(g, token + i, feature, total[i], before);
 }

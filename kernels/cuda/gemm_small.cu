@@ -9,7 +9,7 @@ static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
     uint32_t feature = blockIdx.x * 16, token = blockIdx.y * 8 * TILES;
     small_rows<T, W, TILES> rows = small_rows_of<T, W, TILES>(g, feature, token, row_itself());
     grid_begin();
-    small_tile<T, W, TILES, 8>(g, feature, token, rows);
+    small_tile<T, W, TILES, 8>(g, feature, token, rows, 0);
 }
 
 // --- launch -------------------------------------------------------------------------------------

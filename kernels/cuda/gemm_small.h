@@ -116,7 +116,8 @@ static __device__ __forceinline__ uint32_t shared_at(uint32_t o)
 // 512 bytes for each warp and each 8 tokens. A warp has the weights of four slabs in flight, 4 KB.
 template <class T, class W, int TILES, int WARPS>
 static __device__ __forceinline__ void
-small_tile(const gemm_run &g, uint32_t feature, uint32_t token, const small_rows<T, W, TILES> &rows)
+small_tile(const gemm_run &g, uint32_t feature, uint32_t token, const small_rows<T, W, TILES> &rows,
+           uint32_t before)
 {
     constexpr int OUTPUTS = (4 * TILES + WARPS - 1) / WARPS; // of a thread
     SHARED(float, shared, [WARPS][16 * 8 * TILES]);
@@ -150,6 +151,6 @@ small_tile(const gemm_run &g, uint32_t feature, uint32_t token, const small_rows
     for (int i = 0; i < OUTPUTS; i++) {
         uint32_t o = i * 32 * WARPS + threadIdx.x;
         if (o < 128 * TILES)
-            gemm_store(g, token + o / 16, feature + o % 16, total[i]);
+            gemm_store(g, token + o / 16, feature + o % 16, total[i], before);
     }
 }

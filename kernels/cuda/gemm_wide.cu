@@ -11,7 +11,7 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
     uint32_t feature = blockIdx.x * WIDE_FEATURES, token = blockIdx.y * WIDE_TOKENS;
     wide_shares<T, W> shares = wide_shares_of<T, W>(g, feature, token, row_itself());
     grid_begin();
-    wide_tile<T, W>(g, feature, token, shares);
+    wide_tile<T, W>(g, feature, token, shares, 0);
 }
 
 // One warp per feature and four tokens. Bound: math.
@@ -20,7 +20,7 @@ template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kern
     uint32_t feature = blockIdx.y * PLAIN_FEATURES + threadIdx.x / 32;
     grid_begin();
     if (feature < p.g.n)
-        plain_tile<T>(p, feature, blockIdx.x * PLAIN_TOKENS, row_itself());
+        plain_tile<T>(p, feature, blockIdx.x * PLAIN_TOKENS, row_itself(), 0);
 }
 
 // --- launches -----------------------------------------------------------------------------------

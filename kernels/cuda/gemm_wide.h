@@ -120,7 +120,8 @@ static __device__ __forceinline__ void wide_slab(float c[2][4][4], const char *w
 // flight.
 template <class T, class W>
 static __device__ __forceinline__ void wide_tile(const gemm_run &g, uint32_t feature,
-                                                 uint32_t token, wide_shares<T, W> shares)
+                                                 uint32_t token, wide_shares<T, W> shares,
+                                                 uint32_t before)
 {
     const uint32_t bytes = sizeof(wide_stage<W>), steps_of_part = PRODUCT_PART / WIDE_K;
     SHARED_DYNAMIC(char, shared);
@@ -173,5 +174,5 @@ static __device__ __forceinline__ void wide_tile(const gemm_run &g, uint32_t fea
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 gemm_store(g, token + col0 + 8 * j + 2 * t + (e & 1),
-                           feature + row0 + 16 * i + r + 8 * (e >> 1), total[i][j][e]);
+                           feature + row0 + 16 * i + r + 8 * (e >> 1), total[i][j][e], before);
 }
