@@ -87,6 +87,8 @@ class Kernel:
 
 
 class Model:
+    hidden, heads, kv_heads = HIDDEN, HEADS, KV_HEADS
+
     def __init__(self, name, kernels):
         self.name, self.card, self.kernels = name, cards()[name], kernels
         self.rate = self.card["memory_gbs"] * 1e9
@@ -140,9 +142,9 @@ class Model:
     def decode_items(self, rows, context):
         """Returns the tiles of each item, the number of merged rows and heads, and the number of their parts."""
         tiles, items, merges, free = math.ceil(context / TILE), [], 0, PARTIALS
-        part = self.part_keys(rows * KV_HEADS * tiles, tiles)
+        part = self.part_keys(rows * self.kv_heads * tiles, tiles)
         parts = math.ceil(context / part)
-        for _ in range(rows * KV_HEADS):
+        for _ in range(rows * self.kv_heads):
             if parts > 1 and free >= parts:
                 free, merges = free - parts, merges + 1
                 items += [min(part, context - p * part) / TILE for p in range(parts)]
@@ -157,7 +159,7 @@ class Model:
         slots = self.card["processors"] * kernel.resident
         items = [units / kernel.warps for units in items]  # the warps of a block share its tiles
         blocks = plan["blocks_a_processor"] * self.card["processors"] or slots
-        moved = 2 * 2 * rows * context * KV_HEADS * DIM
+        moved = 2 * 2 * rows * context * self.kv_heads * DIM
         merge = self.kernel("attention, merge of three parts").dealt([parts / 3] * merges, blocks) if merges else 0
         own = kernel.dealt(items, blocks)
         if plan["merge_launched"]:
@@ -169,9 +171,9 @@ class Model:
         each = self.kernels["plan"]["prefill_warp_rows"] // 16  # tiles of 16 rows that a warp computes for 64 keys
         rows = 16 * each * kernel.warps
         count = math.ceil(length * GROUP / rows)
-        items = [each * math.ceil((t + 1) * rows / GROUP / TILE) for t in reversed(range(count)) for _ in range(KV_HEADS)]
+        items = [each * math.ceil((t + 1) * rows / GROUP / TILE) for t in reversed(range(count)) for _ in range(self.kv_heads)]
         blocks = self.kernels["plan"]["blocks_a_processor"] * self.card["processors"] or self.card["processors"] * kernel.resident
-        flops = 4 * DIM * HEADS * length * length / 2
+        flops = 4 * DIM * self.heads * length * length / 2
         return self.finished(kernel.dealt(items, blocks), 0, flops / (self.card["peak_tflops"] * 1e12))
 
     def sampling(self, rows, vocab):
@@ -188,31 +190,112 @@ class Model:
         product = self.own_product if exact else self.product
         tokens = rows if kind == "decode" else context
         inter = shape["inter"]
-        width = HIDDEN + 2 * KV_HEADS * DIM
-        norm = self.rows("add and norm of 4096: a row", tokens, tokens * HIDDEN * 8)
-        return {"products": added([product(tokens, width, HIDDEN), product(tokens, HIDDEN, HIDDEN),
-                                   product(tokens, 2 * inter, HIDDEN), product(tokens, HIDDEN, inter)]),
+        width = self.hidden + 2 * self.kv_heads * DIM
+        norm = self.rows("add and norm of 4096: a row", tokens, tokens * self.hidden * 8)
+        return {"products": added([product(tokens, width, self.hidden), product(tokens, self.hidden, self.hidden),
+                                   product(tokens, 2 * inter, self.hidden), product(tokens, self.hidden, inter)]),
                 "attention": self.decode_attention(rows, context) if kind == "decode" else self.prefill_attention(context),
                 "norms": added([norm, norm]),
                 "SwiGLU": self.rows("SwiGLU of 14336: a row", tokens * inter / 14336, tokens * inter * 6),
                 "heads and KV": self.rows("heads and KV, 32 and 8 of 128: a row", tokens,
-                                          tokens * DIM * (2 * (2 * (HEADS + KV_HEADS) + 2 * KV_HEADS) + 4))}
+                                          tokens * DIM * (2 * (2 * (self.heads + self.kv_heads) + 2 * self.kv_heads) + 4))}
 
     def step(self, shape, kind, rows, context, exact=False):
         """Returns {part: (seconds, bound, error)} of a complete step, and its bound: weights and KV at the memory's bandwidth, or
         the products."""
         out = {name: added([times] * shape["layers"]) for name, times in self.layer(shape, kind, rows, context, exact).items()}
-        head = (self.own_product if exact else self.product)(rows, shape["vocab"], HIDDEN)
+        head = (self.own_product if exact else self.product)(rows, shape["vocab"], self.hidden)
         sample = self.sampling(rows, shape["vocab"])
         others = [self.timed(0, 0, "instructions")] * 6  # prep, embedding, first norm, gather, signal, the graph itself
         out["head and sampling"] = added([head, sample, *others])
         tokens = rows if kind == "decode" else context
-        weights = shape["layers"] * HIDDEN * ((HIDDEN + 2 * KV_HEADS * DIM) + HIDDEN + 3 * shape["inter"])
-        moved = 2 * (weights + shape["vocab"] * HIDDEN) + shape["layers"] * 4 * rows * context * KV_HEADS * DIM * (kind == "decode")
-        flops = 2 * weights * tokens + 2 * rows * shape["vocab"] * HIDDEN
+        weights = shape["layers"] * self.hidden * ((self.hidden + 2 * self.kv_heads * DIM) + self.hidden + 3 * shape["inter"])
+        moved = 2 * (weights + shape["vocab"] * self.hidden) + shape["layers"] * 4 * rows * context * self.kv_heads * DIM * (kind == "decode")
+        flops = 2 * weights * tokens + 2 * rows * shape["vocab"] * self.hidden
         if kind == "prefill":
-            flops += shape["layers"] * 2 * DIM * HEADS * context * context
+            flops += shape["layers"] * 2 * DIM * self.heads * context * context
         return out, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12))
+
+
+class Experts(Model):
+    """A mixture of experts: the shape of Qwen3-30B-A3B in bfloat16. gemm_experts uses the tiles of gemm_small and gemm_wide, so it has
+    their records, with the warps, registers and shared memory of its own kernels (ptxas, sm_90a). Tokens choose experts uniformly and
+    independently. CYCLES are counted by hand from the source and the latencies of cards.json: the search for a tile in each block; the
+    rounds of a token's choice; the sort's two passes; and of combine, for each chosen expert, a read of its id and then of its row, from L2."""
+    hidden, heads, kv_heads = 2048, 32, 4
+    layers, experts, chosen, inner, vocab = 48, 128, 8, 768, 151936
+    CYCLES = {"search": 700, "route": 3500, "sort": 1900, "combine": 600}  # combine: for each chosen expert
+
+    def used(self, tokens):
+        """Returns the expected number of experts that have rows."""
+        return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
+
+    def experts_product(self, tokens, n, k):
+        pairs, used = tokens * self.chosen, self.used(tokens)
+        moved, flops = 2 * (used * n * k + pairs * (n + k)), 2 * pairs * n * k
+        if pairs <= 32 * self.experts:
+            few = pairs <= 4 * self.experts
+            row, own = "product, %d tokens, bfloat16: a slab" % (1 if few else 32), {"warps": 4, "registers": 44 if few else 76, "shared": 2048 if few else 8192}
+            rows, features, units = 8 if few else 32, 16, 16 * math.ceil(k / 2048)  # four warps, a part of 16 slabs in each round
+        else:
+            row, own, rows, features, units = "product, many tokens, bfloat16: a step", {"registers": 128}, 64, 128, k / 64
+        tiles = round(used + max(0, pairs - used * (rows + 1) / 2) / rows) if pairs > used else pairs  # the last of each expert is half full
+        kernel = Kernel(self.card, self.name, {**self.kernels["rows"][row][0], **own})
+        cycles = kernel.dealt([units] * (tiles * (n // features)), tiles * (n // features)) + self.CYCLES["search"]
+        return self.finished(cycles, moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
+
+    def by_hand(self, name, moved=0):
+        return self.finished(self.CYCLES[name] * (self.chosen if name == "combine" else 1), moved, moved / self.rate)
+
+    def mixture(self, tokens):
+        """Returns the times of the ops of a layer's experts, without the router's product."""
+        pairs = tokens * self.chosen
+        gate = self.rows("SwiGLU of 14336: a row", pairs * self.inner / 14336, pairs * self.inner * 6)
+        return {"route": added([self.by_hand("route", tokens * self.experts * 4), self.by_hand("sort")]),
+                "products": added([self.experts_product(tokens, 2 * self.inner, self.hidden), self.experts_product(tokens, self.hidden, self.inner)]),
+                "gate": gate, "combine": self.by_hand("combine", 2 * (pairs + tokens) * self.hidden)}
+
+    def step(self, rows, context):
+        """Returns {part: (seconds, bound, error)} of a decode step in the default mode, and its bound."""
+        heads = (self.heads + 2 * self.kv_heads) * DIM
+        norm = self.rows("add and norm of 4096: a row", rows * self.hidden / 4096, rows * self.hidden * 8)
+        norms = self.rows("heads and KV, 32 and 8 of 128: a row", rows * (self.heads + 2 * self.kv_heads) / 48, rows * heads * 4)
+        dense = [self.product(rows, heads, self.hidden), self.product(rows, self.hidden, self.heads * DIM), self.product(rows, self.experts, self.hidden)]
+        layer = {"experts": added(self.mixture(rows).values()), "other products": added(dense), "attention": self.decode_attention(rows, context),
+                 "norms, heads and KV": added([norm, norm, norms])}
+        out = {name: added([times] * self.layers) for name, times in layer.items()}
+        others = [self.timed(0, 0, "instructions")] * 6
+        out["head and sampling"] = added([self.product(rows, self.vocab, self.hidden), self.sampling(rows, self.vocab), *others])
+        weights = self.layers * self.hidden * (heads + self.heads * DIM + self.experts + 3 * self.inner * self.used(rows)) + self.vocab * self.hidden
+        moved = 2 * weights + self.layers * 4 * rows * context * self.kv_heads * DIM
+        return out, moved / self.rate
+
+
+# Others' measured times on H100 SXM (aiconfigurator, Apache-2.0): a layer of 128 experts of 768, 8 chosen, hidden 2048, bfloat16, microseconds;
+# and decode steps of Qwen3-30B-A3B at 1,024 keys, milliseconds: sums of the best measured kernels, with 10 to 18 us a layer for the rest.
+PEERS = {"layer": {1: "49, 49", 32: "359, 364", 256: "453, 452"}, "step": {1: "4.7", 32: "20.8"}}
+
+
+def experts_tables(kernels):
+    m = Experts("H100", kernels)
+    lines = ["| experts of a layer, %s | predicted us | its bound us | of it products | TensorRT-LLM, vLLM: measured by others |" % m.name,
+             "| --- | --- | --- | --- | --- |"]
+    for tokens, others in PEERS["layer"].items():
+        parts = m.mixture(tokens)
+        time, bound, error = (x * 1e6 for x in added(parts.values()))
+        lines.append("| %d tokens, %.0f experts used | %s | %.1f | %.1f | %s |" % (
+            tokens, m.used(tokens), shown(time, bound, error)[0], bound, parts["products"][0] * 1e6, others))
+    lines += ["", "| Qwen3-30B-A3B, bfloat16, default mode | predicted ms | its limit ms | predicted share | experts, attention of it | best kernels of others, summed |",
+              "| --- | --- | --- | --- | --- | --- |"]
+    for name in ("H100", "H200"):
+        m = Experts(name, kernels)
+        for rows, others in PEERS["step"].items():
+            parts, bound = m.step(rows, 1024)
+            time, _, error = added(parts.values())
+            cells = shown(time * 1e3, bound * 1e3, error * 1e3)
+            lines.append("| %s, decode %d at 1024 | %s | %.1f | %s | %.1f, %.1f | %s |" % (
+                name, rows, cells[0], bound * 1e3, cells[1], parts["experts"][0] * 1e3, parts["attention"][0] * 1e3, others if name == "H100" else ""))
+    return lines
 
 
 def added(times):
@@ -363,6 +446,7 @@ def main():
             new = settle(new, "%s %s" % (place, what), lines)
     new = settle(new, "counts", counts_table(**measured))
     new = settle(new, "aims", aims_table(**measured))
+    new = settle(new, "experts", experts_tables(measured["after"]))
     if options.write:
         PAGE.write_text(new)
         return 0
