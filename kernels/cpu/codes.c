@@ -73,7 +73,8 @@ static uint32_t word_at(const uint8_t *at)
 // Returns the bfloat16 bits of 2^(e - 128), half the scale of MXFP4.
 static uint16_t e2m1_scale(uint8_t e)
 {
-    return e == 255 ? 0x7FC0 : e > 1 ? (uint16_t)((e - 1) << 7) : (uint16_t)(0x20 << e);
+    int bits = e == 255 ? 0x7FC0 : e > 1 ? (e - 1) << 7 : 0x20 << e;
+    return (uint16_t)bits;
 }
 
 // Returns the bits of the scale of a row's group: float16, of MXFP4 bfloat16.
