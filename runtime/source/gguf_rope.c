@@ -222,5 +222,5 @@ void config_put_rope(struct config_writer *w)
     else if (freqs || by_length)
         put_longrope(w, rotary, by_length, scaling.attention);
     else if (w->family->flags & GGUF_YARN_EXACT) // the architecture's default is yarn
-        json_put_literal(w->out, ",\"rope_scaling\":null");
+        json_put_literal(w->out, ",\"rope_scaling\":{\"rope_type\":\"default\"}");
 }

@@ -48,7 +48,7 @@ static void test_mixtures_of_experts(void **state)
                             "glm4moe.expert_group_used_count u32 2\n"
                             "glm4moe.expert_weights_scale f32 2.5",
          "\"routed_scaling_factor\":2.5,\"n_group\":4,\"topk_group\":2"},
-        {"gpt-oss", CONFIG, EXPERTS("gpt-oss"), "\"rope_scaling\":null"},
+        {"gpt-oss", CONFIG, EXPERTS("gpt-oss"), "\"rope_scaling\":{\"rope_type\":\"default\"}"},
         {"gpt-oss", CONFIG,
          EXPERTS("gpt-oss") "gpt-oss.rope.scaling.type text yarn\n"
                             "gpt-oss.rope.scaling.factor f32 32",
