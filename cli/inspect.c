@@ -146,8 +146,9 @@ static enum status model_inspect(struct session *session, const char *folder,
         puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
         return planned;
     }
-    printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
-           tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
+    printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end id%s\n",
+           tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count,
+           m->plan->facts.end_count == 1 ? "" : "s");
     if (m->plan->facts.kind == MODEL_EMBEDDER)
         printf("pooling: %s\n", poolings[m->plan->facts.pooling]);
     if (m->plan->facts.kind == MODEL_GENERATOR)

@@ -631,6 +631,10 @@ def rope_cases():
               **phi), 4096),
         (dict(rope_scaling=dict(type="longrope", original_max_position_embeddings=4096, **factors),
               **phi), 131072),
+        # transformers ignores attn_factor (DeepSeek-R1-0528-Qwen3-8B).
+        (dict(rope_scaling=dict(
+            rope_type="yarn", factor=4.0, attn_factor=0.8782488562869419,
+            original_max_position_embeddings=32768), **big), None),
         # The ramp ends between half of the columns and all of them.
         (dict(rope_scaling=dict(
             rope_type="yarn", factor=4.0, original_max_position_embeddings=131072), **big), None),

@@ -637,6 +637,8 @@ enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
 
 const struct architecture *architecture_find(const char *name)
 {
+    if (strcmp(name, "Ernie4_5_ForCausalLM") == 0) // the name in the first published folders
+        name = "Ernie4_5ForCausalLM";
     for (size_t i = 0; i < ARCHITECTURE_COUNT; i++)
         if (strcmp(architectures[i].name, name) == 0)
             return &architectures[i];

@@ -499,6 +499,9 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;
     if (defaults)
         json_object_update_missing(all, defaults);
+    bool usual = defaults && json_is_true(json_object_get(defaults, "tie_word_embeddings"));
+    const json_t *inner = json_object_get(all, "tied_usually"); // of the text part
+    out->tied_usually = out->wrapper && (inner ? json_is_true(inner) : usual);
     json_decref(defaults);
     status = config_parse(out, all, err);
     json_decref(all);

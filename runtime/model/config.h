@@ -76,8 +76,9 @@ struct model_config {
     uint32_t dimension_count;
     uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // lengths to which vectors may be cut
     bool tied;                                 // true if the head is the embedding table
-    // True if config.json has the field. If not, the head is tied if the checkpoint has no head.
-    bool tied_given;
+    // tied_given: config.json has the field. If not, the head is tied if the checkpoint has none,
+    // or, without a checkpoint, if that of the text part usually is.
+    bool tied_given, tied_usually;
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
     bool up_plain;                   // true if the ffn's first product has no bias
     bool norm_bias;                  // true if norms have a bias; RMS norms have none
@@ -109,9 +110,8 @@ struct model_config {
     // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
     double embed_factor, residual_factor, logit_factor;
     bool embed_root;
-    // Rerankers without a score head: the ids of LogitScore (-1: not given; lone_answer: it has
-    // only the first), or else the form whose tokens make the score (RERANK_PAIR: that of the
-    // prompt).
+    // Rerankers without a score head: ids of LogitScore (-1: none; lone_answer: only the first),
+    // else the form whose tokens make the score (RERANK_PAIR: that of the prompt).
     int32_t yes_id, no_id;
     bool lone_answer;
     enum rerank_form answers;

@@ -534,6 +534,12 @@ static enum status columns_read(struct module_find *m, bool *found)
     enum status status = part_need(&zeros, m, ".qzeros");
     if (status == STATUS_OK)
         status = part_need(&scale, m, ".scales");
+    if (status == STATUS_OK && !m->f->rules->declared)
+        status = error_set(m->f->err, STATUS_UNSUPPORTED,
+                           "%s: the tensor %s has codes of AWQ or GPTQ, and neither "
+                           "quantization_config in config.json nor quantize_config.json or "
+                           "quant_config.json declares which: download the folder again",
+                           code->file, code->name.at);
     if (status != STATUS_OK)
         return status;
     int type = number_of(scale);

@@ -182,7 +182,7 @@ enum status quantised_rules_read(struct packed_rules *out, const char *folder, s
         q = quantised_by_config(json);
     if (status == STATUS_OK && !q.where)
         status = quantised_by_files(&q, folder, err);
-    *out = (struct packed_rules){.zeros_full = q.zeros_full};
+    *out = (struct packed_rules){.declared = q.where, .zeros_full = q.zeros_full};
     json_decref(json);
     return status;
 }

@@ -104,7 +104,7 @@ void weight_part_find(struct lister *p, struct weight_part *part, const char *na
     if (!tensor) {
         p->status = error_set(p->err, STATUS_NOT_FOUND,
                               "the tensor %s, which %s needs, is not in the checkpoint%s",
-                              name_shown, p->config->name, words->remedy);
+                              name_shown, p->config->name, words->absent);
         quantised_explain(p, name);
         return;
     }
@@ -467,16 +467,18 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
     const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
     if (packed || (tensor && tensor->blocks)) {
         if (first && !facts->codes)
-            log_line(LOG_INFO,
-                     "the checkpoint's weights are quantised (%s) and are held as %s; --dtype int8 "
-                     "takes half the memory",
-                     packed ? packed->type : tensor->type, dtype_name(facts->quantised_runs_as));
+            log_line(
+                LOG_INFO,
+                "%s: the weights are quantised (%s) and are held as %s; --dtype int8 takes half "
+                "the memory",
+                p->config->weights_folder, packed ? packed->type : tensor->type,
+                dtype_name(facts->quantised_runs_as));
         return facts->quantised_runs_as;
     }
     if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
         if (first)
-            log_line(LOG_INFO, "the float32 checkpoint runs as %s; --dtype float32 keeps it",
-                     dtype_name(facts->float32_runs_as));
+            log_line(LOG_INFO, "%s: the float32 checkpoint runs as %s; --dtype float32 keeps it",
+                     p->config->weights_folder, dtype_name(facts->float32_runs_as));
         return facts->float32_runs_as;
     }
     return held;
@@ -538,10 +540,11 @@ static void codes_note(const struct lister *p)
     weight_list_formats(formats, p->list);
     if (p->status == STATUS_OK && p->list->codes && !p->list->int4 && formats[0] != '\0' &&
         p->args->sizes->rank == 0)
-        log_line(LOG_INFO,
-                 "the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
-                 "convert them",
-                 formats);
+        log_line(
+            LOG_INFO,
+            "%s: the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
+            "convert them",
+            p->config->weights_folder, formats);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,

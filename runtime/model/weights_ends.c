@@ -45,7 +45,8 @@ void weight_add_embedding(struct lister *p)
     bool no_head = tensors && !(head && tensors_find(tensors, head));
     bool answers = c->kind == MODEL_GENERATOR;
     bool own = answers && tensors && head && head_differs(tensors, embed, head);
-    bool tied = !own && (c->tied || (no_head && !c->tied_given));
+    bool usual = !tensors && c->tied_usually;
+    bool tied = !own && (c->tied || ((no_head || usual) && !c->tied_given));
     bool no_table = tensors && !tensors_find(tensors, embed);
     const char *table = tied && no_table && !no_head ? head : embed;
     bool one = tied && answers;

@@ -258,6 +258,8 @@ static void outer_settle(json_t *text, const struct wrapper *wrapper, const json
         tied = json_true();
     else if (outer && !json_is_null(outer))
         tied = (json_t *)outer;
+    if (json_object_get(text, "tie_word_embeddings"))
+        json_object_set_new(text, "tied_usually", json_boolean(inner));
     json_object_set(text, "tie_word_embeddings", tied);
 }
 

@@ -137,7 +137,6 @@ static const struct config_key keys[] = {
     ALL("rope.llama_4_scaling_beta", "attention.temperature_scale", NEUTRAL_NUMBER, 0,
         "a scale of queries by position"),
     ALL("rope.alpha", NULL, NEUTRAL_NUMBER, 1, "a factor of the base of rotary positions"),
-    ALL("rope.attn_factor", NULL, NEUTRAL_NUMBER, 1, "a factor of yarn"),
     ALL("rope.extrapolation_factor", NULL, NEUTRAL_NUMBER, 1, "a factor of yarn"),
     READ(KEY_ALL, "rope.rope_type", "the scaling of positions"),
     READ(KEY_ALL, "rope.type", "the scaling of positions"),
@@ -160,6 +159,7 @@ static const struct config_key keys[] = {
     READ(KEY_ALL, "rope.mrope_section", "the sections of the positions of images"),
     READ(KEY_ALL, "rope.mrope_interleaved", "the sections of the positions of images"),
     READ(KEY_ALL, "rope.finetuned", "a remark on the training"),
+    READ(KEY_ALL, "rope.attn_factor", "a factor that transformers does not read"),
 
     // Other layers.
     ALL("num_experts", "expert_count", NEUTRAL_AT_MOST, 1, "a mixture of experts"),

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 static void packed_fuzz(struct tensor *list, uint32_t count, struct arena *arena)
 {
     struct error err;
-    const struct packed_rules rules = {.zeros_full = count % 2 == 0};
+    const struct packed_rules rules = {.declared = true, .zeros_full = count % 2 == 0};
     qsort(list, count, sizeof *list, tensor_name_order);
     if (packed_find(list, &count, &rules, arena, &err) != STATUS_OK)
         return;

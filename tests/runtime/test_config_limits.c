@@ -489,6 +489,8 @@ static void test_every_architecture_has_its_defaults(void **state)
         {"XLMRobertaForSequenceClassification", MODEL_RERANKER, 32, 16, 0, 2, 2, BIASED, 1e-12},
         {"XLMRobertaModel", MODEL_EMBEDDER, 32, 16, 0, 2, 2, BIASED, 1e-12},
     };
+    assert_ptr_equal(architecture_find("Ernie4_5_ForCausalLM"),
+                     architecture_find("Ernie4_5ForCausalLM"));
     for (uint32_t i = 0; architecture_at(i); i++)
         if (i >= sizeof rows / sizeof rows[0] || strcmp(architecture_at(i)->name, rows[i].name))
             fail_msg("row %u of this table must be that of %s", i, architecture_at(i)->name);

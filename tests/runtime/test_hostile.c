@@ -509,8 +509,10 @@ static void test_cut_files_are_refused(void **state)
         refuse(g, "a cut file", cuts[i].words);
     }
     header_edit(g, "F32", "I32", "has the dtype I32; F32, BF16 and F16 are supported");
-    header_edit(g, "lm_head.weight", "lm_tail.weight",
-                "lm_head.weight, which LlamaForCausalLM needs, is not in the checkpoint");
+    header_edit(
+        g, "lm_head.weight", "lm_tail.weight",
+        "lm_head.weight, which LlamaForCausalLM needs, is not in the checkpoint: download the "
+        "model again, or take a folder of the architecture that config.json names");
     header_edit(g, "model.norm.weight", "model.form.weight",
                 "model.norm.weight, which LlamaForCausalLM needs, is not in the checkpoint");
     header_edit(g, "[96,64]", "[64,96]",

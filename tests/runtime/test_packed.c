@@ -227,6 +227,26 @@ static void test_damaged_folders_are_refused(void **state)
     }
 }
 
+// Codes of AWQ and GPTQ without a declaration: what their zero points mean is not known.
+static void test_undeclared_codes_are_refused(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"awq", "gptq-4"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char folder[64];
+        struct error err = {.text = ""};
+        struct tensors *tensors = NULL;
+        json_t *golden = packed_golden(kinds[i]);
+        json_object_del(json_object_get(golden, "config"), "quantization_config");
+        folder_make(folder);
+        packed_folder_write(folder, golden);
+        assert_int_equal(tensors_open(&tensors, folder, &err), STATUS_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "declares which: download the folder again"));
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
 // The values of the format's definition, also of codes that the golden files do not have.
 static void test_values_of_e4m3(void **state)
 {
@@ -324,6 +344,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_logits),
                                        cmocka_unit_test(test_damaged_folders_are_refused),
                                        cmocka_unit_test(test_biases_and_formats),
+                                       cmocka_unit_test(test_undeclared_codes_are_refused),
                                        cmocka_unit_test(test_values_of_e4m3),
                                        cmocka_unit_test(test_zero_points_follow_the_declaration)};
     if (!rig_device_usable())

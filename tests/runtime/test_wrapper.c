@@ -228,6 +228,25 @@ static enum status plan_open(struct model_plan **plan, struct device *device)
     return model_plan_open(plan, folder, device_cpu(), device, &options, &err);
 }
 
+// Without weights the head is tied as the class has it by default, and not counted twice.
+static void test_head_of_a_folder_without_weights(void **state)
+{
+    struct device *device = *state;
+    static const char *const models[] = {"gemma3-vision", "mistral3-ministral3", "qwen3-vl"};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        struct model_plan *plan = NULL, *alone = NULL;
+        struct model_options options = rig_options();
+        put(models[i], NULL, NULL, NULL);
+        assert_int_equal(plan_open(&plan, device), STATUS_OK);
+        options.load_dummy = true;
+        assert_int_equal(model_plan_open(&alone, folder, device_cpu(), device, &options, &err),
+                         STATUS_OK);
+        assert_int_equal(plan->facts.parameter_count, alone->facts.parameter_count);
+        model_plan_close(plan);
+        model_plan_close(alone);
+    }
+}
+
 // Names that published checkpoints have.
 static void test_tensors_of_other_parts_are_left_out(void **state)
 {
@@ -332,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_positions_in_three_dimensions_are_plain_for_text),
         cmocka_unit_test(test_windows_follow_the_class),
         cmocka_unit_test(test_unfit_configs_are_refused),
+        cmocka_unit_test(test_head_of_a_folder_without_weights),
         cmocka_unit_test(test_tensors_of_other_parts_are_left_out),
         cmocka_unit_test(test_facts_name_the_text_part),
         cmocka_unit_test(test_embedders_and_rerankers_are_refused),
