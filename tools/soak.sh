@@ -96,7 +96,7 @@ in_parts() { # name, parts, command
 stage "make test" make test
 stage "make test on Debian 13" tools/debian13.sh test
 stage "the longest tests on the emulator" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;asan;race" \
-    -DWEFT_TESTS=ON >/dev/null && tools/build.sh soak_tests && ctest --preset release -L soak -j 2'
+    -DWEFT_TESTS=ON >/dev/null && tools/build.sh soak_tests && ctest --preset release -L soak -E conformance_ptx -j 2'
 stage "suite: dev, but the conformance walk" bash -c "$(suite dev -E conformance)"
 stage "suite: dev, the conformance walk" bash -c "$(suite dev -R conformance)"
 stage "suite: tsan, but the conformance walk" bash -c "$(suite tsan -E conformance)"
@@ -104,10 +104,12 @@ stage "suite: tsan, the conformance walk" bash -c "$(suite tsan -R conformance)"
 stage "files of deploy/" bash -c "$release && tools/deploy_check.sh"
 stage "rolling restart behind HAProxy" bash -c "$release && tools/rolling_restart.sh"
 stage "Debian package in a root of Debian 12" bash -c "tools/deps.sh build deb && tools/deb.sh && tools/deb_check.sh"
-stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh --full test_load test_flood \
+stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh --soak test_load test_flood \
     test_golden test_generator test_together"
 stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_CALLS:-1000} \
-    tests/e2e/run.sh --full test_forced"
+    tests/e2e/run.sh --soak test_forced"
+stage "end-to-end tests on the emulator and of the document" bash -c "$release && tests/e2e/run.sh --soak test_simt \
+    test_ranks test_openapi"
 stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GENERATIONS=10000 \
     tests/e2e/run.sh test_generations"
 stage "agent frameworks" bash -c "$release && tests/e2e/run.sh --frameworks"
@@ -148,13 +150,15 @@ if command -v nvcc >/dev/null; then
     stage "predictions beside published attention" bash -c "$release && [ ! -x build/triton-venv/bin/python ] || {
         build/triton-venv/bin/pip install -q nvidia-cuda-nvdisasm==13.2.51 &&
         build/triton-venv/bin/python bench/gpu_model/calibrate.py build/release/bin/ptx_run; }"
+    stage "what nvcc emits, every case" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
+        tools/build.sh conformance weft_simt weft_ptx && ctest --preset release -R '^conformance_ptx_all\$'"
     stage "what nvcc emits, by seeds" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
         tools/build.sh weft_ptx conformance &&
         python3 tests/ptx/beside_emulator.py --seeds build/release/bin/conformance \
         build/release/bin/libweft_ptx.so gemm qkv_post sample embed attn"
     stage "what nvcc emits for sm_80, interpreted" bash -c "cmake -S . -B build/ptx80 -G Ninja -DWEFT_PTX=ON \
         -DWEFT_PTX_ARCH=80 >/dev/null && ninja -C build/ptx80 weft_simt weft_ptx conformance kernel_counts &&
-        ctest --test-dir build/ptx80 -R '^conformance_ptx\$' --output-on-failure &&
+        ctest --test-dir build/ptx80 -R '^conformance_ptx_all\$' --output-on-failure &&
         python3 tests/ptx/budgets.py --nvcc=nvcc build/ptx80/bin/kernel_counts --older || [ \$? = 77 ]"
     stage "registers and spills on every architecture" kernels/cuda/spills.py --out build/spills.md
 fi

@@ -6,8 +6,10 @@
 //   conformance cpu|simt|cuda|ptx   one device; a plugin that is named must be found
 //   conformance cpu LEVEL|OP|few    one ISA level by its name ("AVX2"); one op of OP_LIST; or few
 //                                   cases of each op
-//   conformance NAME PATH [OP] [few]  a plugin at a path; one op; or few cases of each op in
-//   bfloat16
+//   conformance cpu LEVEL few       few cases of each op at that level
+//   conformance NAME PATH [OP] [few|types]
+//                                   a plugin at a path; one op; few cases of each op in bfloat16;
+//                                   or few cases of each op in each type
 //
 // The option --fast, in any place, tests the default mode instead of exact mode, in which plugins
 // may multiply with a library. Seeds are fixed and printed with each failure. Exit status 77:
@@ -18,8 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
-// Values of trial_few. Twelve cases of attention have each type of keys, paged and ragged.
-enum { FEW_CPU = 12, FEW_PLUGIN = 4 };
+// Values of trial_few. Twelve cases of attention have each type of keys, paged and ragged; nine
+// have each head dim and so each of its kernels.
+enum { FEW_CPU = 12, FEW_TYPES = 9, FEW_PLUGIN = 4 };
+
+static bool one_type; // true: activations of plugins are bfloat16 only
 
 static void ops_walk(struct trial *t, const char *only)
 {
@@ -27,7 +32,7 @@ static void ops_walk(struct trial *t, const char *only)
     for (int d = 0; d < DTYPE_I8; d++) {
         enum dtype act = t->facts.activation[d];
         bool plugin = t->level == CPU_ISA_COUNT;
-        if (seen[act] || (trial_few > 0 && plugin && act != DTYPE_BF16))
+        if (seen[act] || (one_type && plugin && act != DTYPE_BF16))
             continue;
         seen[act] = true;
 #define WALK(op)                                                                                   \
@@ -97,6 +102,7 @@ int main(int argc, char **argv)
 {
     trial_fast = option_remove(&argc, argv, "--fast");
     bool few = option_remove(&argc, argv, "few");
+    bool types = option_remove(&argc, argv, "types");
     const char *only = argc > 1 ? argv[1] : NULL;
     const char *path = argc > 2 ? argv[2] : NULL;
     uint32_t failures = 0;
@@ -113,7 +119,8 @@ int main(int argc, char **argv)
     if (!only || cpu)
         failures += cpu_walk(op, &tested);
     static const char *const plugins[] = {"simt", "cuda", "ptx"};
-    trial_few = few ? FEW_PLUGIN : 0;
+    one_type = few;
+    trial_few = few ? FEW_PLUGIN : types ? FEW_TYPES : 0;
     for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++)
         if (!only || strcmp(only, plugins[i]) == 0)
             failures += plugin_walk(plugins[i], path, op, &tested);

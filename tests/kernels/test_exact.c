@@ -362,11 +362,11 @@ static void test_attention(void **state)
     with_levels(attention);
 }
 
-// usage: test_exact [few | the name of one ISA level; default: all]
+// usage: test_exact [the name of one ISA level; default: all] [few]
 int main(int argc, char **argv)
 {
-    few = argc > 1 && strcmp(argv[1], "few") == 0;
-    trial_only_level = argc > 1 && !few ? argv[1] : NULL;
+    few = argc > 1 && strcmp(argv[argc - 1], "few") == 0;
+    trial_only_level = argc > 1 + few ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),        cmocka_unit_test(test_products_wide),
         cmocka_unit_test(test_products_narrow), cmocka_unit_test(test_products_threads),

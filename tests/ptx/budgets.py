@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the counts of the hot kernels on the device ptx with their budgets: tests/ptx/budgets.txt.
 
-  budgets.py --nvcc=NVCC KERNEL_COUNTS [--write | --print | --older]
+  budgets.py --nvcc=NVCC KERNEL_COUNTS [--counts | --write | --print | --older]
+  budgets.py --registers LOG
 
 Exits 1, with a sentence for each count, if a count is more than 3 % above or below its budget (below, because a stale
 budget would hide a later increase); 77 if nvcc is missing or has another version than the one in the file, because it
 would generate other code. --write renews the file; the commit states the reason. A row that is missing in the file, or
 that is no longer counted, is a failure, too. --older: for a KERNEL_COUNTS whose PTX is for an older architecture, without
 the instructions for overlapping kernels: only counts above a budget fail; registers and steps are not compared.
+--counts: without registers and spills, for which ptxas compiles for a minute. --registers: those alone, as ptxas reported
+them (-Xptxas=-v) in the log of the plugin's compilation, for sm_90a.
 
 Units: attention, a tile of one warp: 16 query rows, 64 keys, dim 128 unless the row states another; few tokens
 (gemm_small): one warp, 16 features, 32 of k; many (gemm_wide): one warp, 32 features x 32 tokens, 64 of k; others: a
@@ -105,12 +108,16 @@ def kernel_rows(lines):
 
 
 def resource_rows(lines, folder, nvcc):
-    """Registers and spills as ptxas tells them, of each instance that a row ran."""
+    """Shared memory, registers and spills as ptxas tells them, of each instance that a row ran. No nvcc: no ptxas."""
     ran = {}
     for what, kernel, case, longer, units in ROWS:
         for one in instances(lines, longer or case, kernel):
             before = ran.get(one["entry"], one)
             ran[one["entry"]] = one if one["shared"] >= before["shared"] else before
+    names = {"kernel " + short(one["kernel"]): (entry, one["shared"])
+             for entry, one in sorted(ran.items(), key=lambda item: short(item[1]["kernel"]))}
+    if not nvcc:
+        return {what: {"shared": shared} for what, (entry, shared) in names.items()}
     ptxas = str(pathlib.Path(shutil.which(nvcc)).resolve().with_name("ptxas"))
     said, works = "", []
     for module in sorted({one["module"] for one in ran.values()}):
@@ -121,11 +128,22 @@ def resource_rows(lines, folder, nvcc):
         said += work.communicate()[1]
         if work.returncode != 0:
             sys.exit("ptxas failed: " + said[-500:])
-    found = {m.group(1): (int(m.group(4)), int(m.group(2)) + int(m.group(3))) for m in re.finditer(
+    found = reported(said)
+    return {what: {**found[entry], "shared": shared} for what, (entry, shared) in names.items()}
+
+
+def reported(said):
+    """Registers and spills of each entry, in what ptxas -v prints."""
+    return {m.group(1): {"registers": int(m.group(4)), "spills": int(m.group(2)) + int(m.group(3))} for m in re.finditer(
         r"Compiling entry function '(\S+)' for.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
         said, re.S)}
-    return {"kernel " + short(one["kernel"]): {"registers": found[entry][0], "spills": found[entry][1], "shared": one["shared"]}
-            for entry, one in sorted(ran.items(), key=lambda item: short(item[1]["kernel"]))}
+
+
+def register_rows(log):
+    """Of the kernels that budgets.txt names."""
+    found = reported(log)
+    names = subprocess.run(["c++filt"], input="\n".join(found), stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {"kernel " + short(name.removeprefix("void ")): row for name, row in zip(names.splitlines(), found.values())}
 
 
 def step_rows(lines):
@@ -186,7 +204,14 @@ def main():
     ask.add_argument("--write", action="store_true")
     ask.add_argument("--print", action="store_true")
     ask.add_argument("--older", action="store_true")
+    ask.add_argument("--counts", action="store_true")
+    ask.add_argument("--registers")
     options = ask.parse_args()
+    if options.registers:
+        budgets = {what: {name: row[name] for name in ("registers", "spills")}
+                   for what, row in read(FILE.read_text())[1].items() if what.startswith("kernel ")}
+        rows = register_rows(pathlib.Path(options.registers).read_text())
+        return verdict({what: row for what, row in rows.items() if what in budgets}, budgets)
     version = nvcc_version(options.nvcc)
     wanted, budgets = read(FILE.read_text()) if FILE.exists() else (version, {})
     if version is None:
@@ -200,13 +225,20 @@ def main():
         wrong = judge(rows, {what: counts for what, counts in budgets.items() if what in rows}, falls=False)
         print("\n".join(wrong) or "%d rows are within their budgets" % len(rows))
         return 1 if wrong else 0
-    rows = measured(options.program, options.nvcc)
+    rows = measured(options.program, None if options.counts else options.nvcc)
     if options.print:
         print(text_of(rows, version), end="")
         return 0
     if options.write:
         FILE.write_text(text_of(rows, version))
         return 0
+    if options.counts:
+        budgets = {what: {name: value for name, value in row.items() if name not in ("registers", "spills")}
+                   for what, row in budgets.items()}
+    return verdict(rows, budgets)
+
+
+def verdict(rows, budgets):
     wrong = judge(rows, budgets)
     for sentence in wrong:
         print("not the budget: " + sentence)

@@ -39,7 +39,7 @@ static void model_count(const struct device_api *api, uint32_t layers, bool exac
                                     .kv_dtype = -1,
                                     .max_model_len = 8192,
                                     .max_num_seqs = 256,
-                                    .max_num_batched_tokens = 8192,
+                                    .max_num_batched_tokens = 512, // tuning tries up to here
                                     .block_size = 64,
                                     .load_dummy = true};
     struct bench b = {.api = *api, .all_ops = api->ops, .share_blocks = true};
