@@ -51,25 +51,46 @@ def once(function):
     return value
 
 
+def level():
+    """fast: `make test`; full: `run.sh --full`, a stage of .ci/run; soak: `run.sh --soak`, a stage of `make soak`."""
+    return os.environ.get("WEFT_TEST_LEVEL", "fast")
+
+
 def full():
-    """True for the full forms of the tests (run.sh --full); `make test` runs the fast ones."""
-    return os.environ.get("WEFT_TEST_LEVEL", "fast") == "full"
+    """True at the levels full and soak."""
+    return level() != "fast"
 
 
-def amount(fast, full_):
-    """How much a test does at each level; its decorator is `longer`."""
-    return full_ if full() else fast
+def soak():
+    return level() == "soak"
+
+
+def amount(fast, full_, soak_=None):
+    """How much a test does at each level; its decorator is `longer`, or `longest` if fast and full_ are equal."""
+    return fast if not full() else soak_ if soak() and soak_ is not None else full_
 
 
 def longer(function):
-    """Marks a test that does more in its full form."""
-    function.longer = True
+    """Marks a test that does more at the full level."""
+    function.level_from, function.longer = "full", True
+    return function
+
+
+def longest(function):
+    """Marks a test that does more in the soak only."""
+    function.level_from, function.longer = "soak", True
     return function
 
 
 def full_only(function):
-    """Marks a test that only the full level runs."""
-    function.full_only = True
+    """Marks a test that runs at the levels full and soak only."""
+    function.level_from, function.longer = "full", False
+    return function
+
+
+def soak_only(function):
+    """Marks a test that runs in the soak only."""
+    function.level_from, function.longer = "soak", False
     return function
 
 

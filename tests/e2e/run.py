@@ -3,6 +3,7 @@
 
   run.py [NAMES...]                names of files or functions; without them all
   run.py --full [NAMES...]         the full level: without names the tests that are longer there or run only there
+  run.py --soak [NAMES...]         the same for the level of `make soak`
   run.py --older [NAMES...]        only what also runs with the clients' older major versions (OLDER)
   run.py --frameworks [NAMES...]   the files in frameworks/
   run.py --browser [NAMES...]      the files in browser/
@@ -193,27 +194,30 @@ def main():
     mode = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else ""
     names = set(sys.argv[2 if mode else 1:])
     folder, left = HERE, {}
-    if mode == "--full":
-        os.environ["WEFT_TEST_LEVEL"] = "full"
+    if mode in ("--full", "--soak"):
+        os.environ["WEFT_TEST_LEVEL"] = mode[2:]
     if mode in ("--frameworks", "--browser"):
         folder = HERE / mode[2:]
         sys.path.insert(0, str(folder))
 
     def wanted(file, name, function):
-        only_full, longer = hasattr(function, "full_only"), hasattr(function, "longer")
-        if mode == "--full":
-            return {file, name} & names if names else only_full or longer
+        level, longer = getattr(function, "level_from", ""), getattr(function, "longer", False)
+        only_above = level and not longer
+        if mode in ("--full", "--soak"):
+            left_out = level == "soak" and mode == "--full"
+            return {file, name} & names and not (left_out and only_above and name not in names) if names else \
+                level and not left_out
         if mode == "--older" and not {file, name} & OLDER or names and not {file, name} & names:
             return False
-        if only_full or longer:
-            left[file, name] = only_full
-        return not only_full or name in names
+        if level == "full":
+            left[file, name] = only_above
+        return not only_above or name in names
     counts, took = dict.fromkeys(OUTCOMES, 0), {}
     certificate = one_certificate()  # noqa: F841 - the file is there as long as this is
     tests = collect(folder, wanted)
     if mode == "--older":
         tests = (t for t in tests if t[1] or t[0] in OLDER)
-    if names or mode not in ("", "--full", "--browser"):
+    if names or mode not in ("", "--full", "--soak", "--browser"):
         run_all(tests, counts, took)
         servers_end(counts)
     else:

@@ -10,6 +10,7 @@
 #   run.sh --full [names]                         the full level: without names only the tests that are longer there or
 #                                                 run only there, then the client files with the older clients (with
 #                                                 names if WEFT_E2E_VENV_OLDER is set); a stage of .ci/run
+#   run.sh --soak [names]                         the level of `make soak`, in the same way, without the older clients
 #   run.sh --prepare                              makes the environment of the fast level, for a later run
 #   run.sh --frameworks [names]                   tests/e2e/frameworks
 #   run.sh --browser [names]                      tests/e2e/browser; needs the Debian package chromium (tools/deps.sh browser)

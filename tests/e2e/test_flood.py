@@ -178,7 +178,7 @@ def test_clients_that_leave_from_a_thousand():
         left += result["outcomes"]["left"]
         told += (result["completed"] + 8) * most
 
-    until_flat(server, thousand, amount(1, 3))
+    until_flat(server, thousand, amount(1, 1, 3))
     wait_idle(server)
     further = server.metric("weft_generation_tokens_total") - told
     print(f"leavers: {left} left after one piece, {further / left:.1f} tokens computed for each")

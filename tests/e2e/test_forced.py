@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
 import caller_model
 import harness
-from harness import ASSETS, KEY, MODELS, ROOT, amount, expect, longer, user
+from harness import ASSETS, KEY, MODELS, ROOT, amount, expect, longest, user
 
 TEMPLATES = ASSETS / "chat/templates"
 # A template of the shared data, or None: none of them is of this dialect.
@@ -175,10 +175,10 @@ def forced(model, seed):
     return one, True
 
 
-@longer
+@longest
 def test_forced_calls_fit_in_every_dialect():
     """Many answers of one dialect at a time, so that they share steps."""
-    count = int(os.environ.get("WEFT_FORCED", amount(1, 4)))
+    count = int(os.environ.get("WEFT_FORCED", amount(1, 1, 4)))
 
     def answer(job):
         try:
@@ -221,7 +221,7 @@ def opener():
     return harness.start(*[f"{template.stem}={folder},chat-template={template}" for template in templates])
 
 
-@longer
+@longest
 def test_strict_functions_under_auto_in_every_dialect():
     """The grammar begins at the mark that the model writes by itself: one call comes, whose arguments fit."""
     assert set(MARKS) == set(DIALECTS)
@@ -242,8 +242,8 @@ def test_strict_functions_under_auto_in_every_dialect():
         return True
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         ended = {}
-        for seed in range(2):  # in the fast form another answer only where the first has no end
-            jobs = [(dialect, seed) for dialect in MARKS if harness.full() or not ended.get((dialect, 0))]
+        for seed in range(2):  # in the shorter form another answer only where the first has no end
+            jobs = [(dialect, seed) for dialect in MARKS if harness.soak() or not ended.get((dialect, 0))]
             ended.update(zip(jobs, pool.map(called, jobs)))
     for dialect in MARKS:
         assert any(ended.get((dialect, seed)) for seed in range(2)), dialect

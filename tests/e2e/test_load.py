@@ -90,7 +90,7 @@ def test_thousand_streams():
         for raw in asyncio.run(streams(server.port, STREAMS)):
             assert text_of_stream(raw) == want
 
-    until_flat(server, thousand, amount(1, 3))
+    until_flat(server, thousand, amount(1, 1, 3))
 
 
 def open_stream(server, receive_bytes=None, **more):

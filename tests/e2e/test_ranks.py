@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 
-from harness import MODELS, Server, Skip, WEFT, amount, chat, full, golden, longer, start, text_of, tiny, user
+from harness import MODELS, Server, Skip, WEFT, amount, chat, full, golden, longer, longest, soak, start, text_of, tiny, user
 from test_copies import refusal, submitted
 from test_golden import TOKENS, record_of
 from test_life import CHAT, Faults, wait_for
@@ -69,14 +69,14 @@ def test_a_shared_model_keeps_grammars_and_prefixes():
     assert server.stop() == 0
 
 
-@longer
+@longest
 def test_ranks_on_emulated_gpus():
     """A model over two GPUs, whole ones beside it: recorded answers at once, also from the cache; a part of the plan on each GPU."""
-    if full():
+    if soak():
         wants = {case["prompt"]: record_of(case)["text"] for case in golden()[:5] if case["prompt"].strip()}
     else:
         wants = {prompt: answer(on("cpu"), prompt, model="demo", max_tokens=4) for prompt in DEMO_PROMPTS[:2]}
-    more = f"{amount(MODELS / 'weft-demo-chat', tiny())},dtype=float32,kv-cache-memory=48M"
+    more = f"{amount(MODELS / 'weft-demo-chat', MODELS / 'weft-demo-chat', tiny())},dtype=float32,kv-cache-memory=48M"
     server = server_on("simt:2,0", f"two={more},tensor-parallel-size=2", f"one={more},device=simt:0", f"far={more},device=simt:1",
                        "--max-num-seqs", 8, "--max-num-batched-tokens", 64)
     table = [line.split() for line in server.output().splitlines() if line.startswith("  ")]

@@ -21,8 +21,8 @@ import tempfile
 import time
 
 import harness
-from harness import (KEY, MODELS, WEFT, Skip, amount, chat, embed, full_only, golden, longer, messages, rerank, start,
-                     text_of, tiny, user)
+from harness import (KEY, MODELS, WEFT, Skip, amount, chat, embed, full_only, golden, longest, messages, rerank, soak_only,
+                     start, text_of, tiny, user)
 from test_load import open_stream
 
 BESIDE = pathlib.Path(WEFT).resolve().parent
@@ -60,17 +60,17 @@ def test_simt_says_what_it_is():
     assert "cpu" not in device, device
 
 
-@longer
+@longest
 def test_simt_float32_equals_the_reference():
-    """The golden prompts: the cpu's text; three alone (one in the fast form), also streamed and as messages, the others at once."""
+    """The golden prompts: the cpu's text; three alone (one but in the soak), also streamed and as messages, the others at once."""
     simt, cpu = on("simt"), on("cpu")
     prompts = [case["prompt"] for case in golden() if case["prompt"].strip()]  # a message has content
-    more = {"max_tokens": amount(6, 16)}
+    more = {"max_tokens": amount(6, 6, 16)}
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         wants = list(pool.map(lambda prompt: answer(cpu, prompt, **more), prompts))
         for prompt, want, got in zip(prompts[3:], wants[3:], pool.map(lambda p: answer(simt, p, **more), prompts[3:])):
             assert got == want, prompt
-    for prompt, want in zip(prompts[:amount(1, 3)], wants):
+    for prompt, want in zip(prompts[:amount(1, 1, 3)], wants):
         assert answer(simt, prompt, **more) == want, prompt
         streamed = chat(simt, messages=user(prompt), stream=True, **more)
         deltas = [c["choices"][0]["delta"].get("content", "") for c in streamed.chunks()]
@@ -79,13 +79,13 @@ def test_simt_float32_equals_the_reference():
         assert "".join(part["text"] for part in out.json["content"]) == want
 
 
-@longer
+@longest
 def test_simt_decoding_fields():
     """Penalties, biases, bans, log probabilities and choices: as the cpu has them."""
     for more in ({"presence_penalty": 1.5, "frequency_penalty": 0.5, "logit_bias": {"100": 3, "101": -100}},
-                 {"repetition_penalty": 1.4, "min_tokens": amount(6, 12)},
+                 {"repetition_penalty": 1.4, "min_tokens": amount(6, 6, 12)},
                  {"temperature": 1, "seed": 3, "n": 3, "min_p": 0.02, "top_k": 40}):
-        simt, cpu = (chat(on(d), messages=user("Once upon a time"), max_tokens=amount(6, 12), logprobs=True,
+        simt, cpu = (chat(on(d), messages=user("Once upon a time"), max_tokens=amount(6, 6, 12), logprobs=True,
                           top_logprobs=3, **more).json["choices"] for d in ("simt", "cpu"))
         for one, other in zip(simt, cpu):
             assert one["message"] == other["message"], (one, other)
@@ -117,8 +117,8 @@ def caller_on(device):
 
 
 def at_once(body_of, check):
-    """Twenty answers (eight in the fast form) at once at temperature 1.5: those of the cpu; most end by themselves and fit."""
-    count = amount(8, 20)
+    """Twenty answers (eight but in the soak) at once at temperature 1.5: those of the cpu; most end by themselves and fit."""
+    count = amount(8, 8, 20)
     def ask(device, i):
         answer = chat(caller_on(device), model="demo", messages=user("Write."), temperature=1.5, seed=i, **body_of(i))
         assert answer.status == 200, answer.text
@@ -137,7 +137,7 @@ def at_once(body_of, check):
     assert ended >= count * 0.7, ended
 
 
-@longer
+@longest
 def test_simt_schemas():
     import test_structured as structured  # needs the clients, which the other tests here do not
 
@@ -149,7 +149,7 @@ def test_simt_schemas():
     at_once(lambda i: {"guided_json": schema(i), "max_tokens": 96}, fits)
 
 
-@longer
+@longest
 def test_simt_forced_calls():
     import jsonschema
 
@@ -202,12 +202,12 @@ def test_simt_fast_products():
     """--no-exact: products by (the stand-in of) cuBLASLt. Its algorithms are kept in a file; a
     second start reads it and gives the same text, and a broken file does no harm."""
     prompt = "One day, a little girl named Lily found a needle in her room."
-    folder = amount(MODELS / "weft-demo-chat", tiny())
-    want = answer(on("cpu"), prompt, model=amount("demo", "tiny"), max_tokens=8)
+    folder = amount(MODELS / "weft-demo-chat", MODELS / "weft-demo-chat", tiny())
+    want = answer(on("cpu"), prompt, model=amount("demo", "demo", "tiny"), max_tokens=8)
     with tempfile.TemporaryDirectory() as cache:
         for start_number in range(3):
             server = server_on("simt", f"tiny={folder},dtype=bfloat16", "--no-exact",
-                               "--device-cache", cache, "--max-num-seqs", amount(4, 16), "--max-num-batched-tokens", amount(32, 64))
+                               "--device-cache", cache, "--max-num-seqs", amount(4, 4, 16), "--max-num-batched-tokens", amount(32, 32, 64))
             assert answer(server, prompt, max_tokens=8) == want
             files = list(pathlib.Path(cache).iterdir())
             assert len(files) == 1 and files[0].stat().st_size > 0, files
@@ -235,20 +235,20 @@ def test_simt_seeds_draw_as_cpu():
     """Philox, top-k and top-p on the device: the cpu's draws, and the same ones twice."""
     drawn = {}
     for seed in (1, 7):
-        more = {"temperature": 0.9, "top_p": 0.95, "top_k": 40, "seed": seed, "max_tokens": amount(8, 16)}
+        more = {"temperature": 0.9, "top_p": 0.95, "top_k": 40, "seed": seed, "max_tokens": amount(8, 8, 16)}
         drawn[seed] = answer(on("simt"), "The dog was very", **more)
         assert drawn[seed] == answer(on("cpu"), "The dog was very", **more)
         assert drawn[seed] == answer(on("simt"), "The dog was very", **more)
     assert drawn[1] != drawn[7]
 
 
-@longer
+@longest
 def test_simt_eight_at_once():
     """Each of eight, in both precisions, beside clients that leave, equals itself alone."""
     simt = on("simt")
     prompts = [f"Once there was a little {w}" for w in
                ("dog", "cat", "girl", "boy", "bird", "tree", "fish", "bear who lived far away")]
-    for model, tokens in ("tiny", amount(2, 8)), ("half", amount(4, 24)):
+    for model, tokens in ("tiny", amount(2, 2, 8)), ("half", amount(4, 4, 24)):
         def ask(prompt, model=model, tokens=tokens):
             return answer(simt, prompt, model=model, max_tokens=tokens)
         alone = [ask(p) for p in prompts]
@@ -286,7 +286,7 @@ def test_simt_cancel():
     assert answer(server, "One day", max_tokens=12) == want  # rows and blocks serve again
 
 
-@full_only  # test_ranks.py preempts on emulated GPUs, too
+@soak_only  # test_ranks.py preempts on emulated GPUs, too
 def test_simt_preemption():
     """Blocks for two sequences, five that want more: the text of each is that of it alone."""
     kv = 12 * 16 * 512  # 12 blocks of 16 tokens: 2 layers x K, V x 4 heads x 16 x 2 bytes a token
@@ -308,20 +308,20 @@ def cached(out):
     return (out.json["usage"].get("prompt_tokens_details") or {}).get("cached_tokens", 0)
 
 
-@full_only  # test_ranks.py has cached prompts on emulated GPUs, too
+@soak_only  # test_ranks.py has cached prompts on emulated GPUs, too
 def test_simt_prefix_hits():
     """From blocks of prefill and of decode steps: the text is that of a cold start."""
     server, cold = on("simt"), on("cpu")
-    long = "The little dog ran to the big tree and saw a red ball. " * amount(5, 9)
-    tokens = amount(20, 40)
+    long = "The little dog ran to the big tree and saw a red ball. " * amount(5, 5, 9)
+    tokens = amount(20, 20, 40)
     first, second = (chat(server, messages=user(long), max_tokens=tokens, ignore_eos=True)
                      for _ in range(2))
-    assert cached(first) == 0 and cached(second) >= amount(32, 64), cached(second)
+    assert cached(first) == 0 and cached(second) >= amount(32, 32, 64), cached(second)
     assert text_of(first) == text_of(second) == answer(cold, long, max_tokens=tokens, ignore_eos=True)
     more = long + text_of(first)  # a prompt that goes on through what decode steps wrote
-    warm = chat(server, messages=user(more), max_tokens=amount(4, 12))
+    warm = chat(server, messages=user(more), max_tokens=amount(4, 4, 12))
     assert cached(warm) >= cached(second) + 16, (cached(warm), cached(second))
-    assert text_of(warm) == answer(cold, more, max_tokens=amount(4, 12))
+    assert text_of(warm) == answer(cold, more, max_tokens=amount(4, 4, 12))
 
 
 def cosine(a, b):

@@ -4,7 +4,7 @@
 import concurrent.futures
 
 import harness
-from harness import amount, chat, embed, golden, longer, main, messages, rerank, text_of, user
+from harness import amount, chat, embed, golden, longest, main, messages, rerank, text_of, user
 
 
 def continuation(prompt, tokens=48):
@@ -66,10 +66,10 @@ def test_four_endpoints_at_once():
         assert all(pool.map(repeat, list(jobs) * 2))
 
 
-@longer
+@longest
 def test_large_requests_hold_nobody_up():
-    """2,048 inputs and 1,000 documents (a quarter in the fast form); a one-text request sent meanwhile ends before them."""
-    big = [f"a longer text about wool, number {i}, " * 12 for i in range(amount(512, 2048))]
+    """2,048 inputs and 1,000 documents (a quarter but in the soak); a one-text request sent meanwhile ends before them."""
+    big = [f"a longer text about wool, number {i}, " * 12 for i in range(amount(512, 512, 2048))]
     count = len(big) * 1000 // 2048
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         large = pool.submit(embed, main(), big)

@@ -120,9 +120,10 @@ def sent(page, path="/v1/chat/completions"):
     return page.expect_request(lambda request: request.url.endswith(path))
 
 
-def serious(page):
-    """Returns the findings of axe-core of moderate impact or worse."""
+def serious(page, rules=None):
+    """Returns the findings of axe-core of moderate impact or worse. rules: the only rules to run."""
     page.evaluate(AXE)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    only = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
+    found = page.evaluate("(options) => axe.run(document, options)", {"resultTypes": ["violations"], **only})
     return [(each["id"], each["impact"], [node["target"] + [node["failureSummary"][:200]] for node in each["nodes"][:3]])
             for each in found["violations"] if each["impact"] != "minor"]
