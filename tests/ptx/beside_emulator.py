@@ -24,7 +24,7 @@ import gpu_words  # noqa: E402
 # nvcc's PTX. The 16-bit outputs of swiglu, whose gate may be the tanh form of GELU, round the difference away.
 APPROXIMATE = ("activate in float32", "activate in float16", "swiglu in float32")
 KINDS = 54  # ops with types
-CASES = {"": 1824, "types": 1364}  # of the complete run, and of few of each kind
+CASES = {"": 1824, "types": 1453}  # of the complete run, and of few of each kind
 SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the fast ops; make soak runs the others
 
 
