@@ -143,17 +143,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.fault == "cut":
             body = body[:len(body) // 2]
             self.close_connection = True
-        with hub.lock:
-            hub.sent += len(body)
         if hub.pause:
-            self.wfile.write(body[:len(body) // 2])
+            self.write(hub, body[:len(body) // 2])
             self.wfile.flush()
             hub.paused.set()
             hub.resume.wait(60)
             body = body[len(body) // 2:]
         for at in range(0, len(body), 1 << 20):
-            self.wfile.write(body[at:at + (1 << 20)])
+            self.write(hub, body[at:at + (1 << 20)])
             time.sleep(hub.slow)
+
+    def write(self, hub, piece):
+        with hub.lock:
+            hub.sent += len(piece)
+        self.wfile.write(piece)
 
 
 Request = collections.namedtuple("Request", "method path token range role")
