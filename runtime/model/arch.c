@@ -326,6 +326,7 @@ static const struct arch_names jina_names = {
     .norm_attn = "encoder.layer.%u.attention.output.LayerNorm",
     .norm_ffn = "encoder.layer.%u.mlp.layernorm",
     .gate.name = "encoder.layer.%u.mlp.gated_layers",
+    .gate_apart.name = "encoder.layer.%u.mlp.gated_layers_w",
     .up.name = "encoder.layer.%u.mlp.gated_layers",
     .down.name = "encoder.layer.%u.mlp.wo",
 };

@@ -97,6 +97,9 @@ struct arch_names {
     const char *norm_attn, *norm_ffn;
     const char *post_attn, *post_ffn;  // norm of the output of attention and of the ffn
     struct arch_tensor gate, up, down; // not gated: up and down only
+    // If gate and up are one tensor: name of the gate in checkpoints whose tensor `up` has only the
+    // rows of up; NULL: there are none.
+    struct arch_tensor gate_apart;
 };
 
 // Mixtures of experts: keys of config.json and tensor names of their layers. In names the first %u

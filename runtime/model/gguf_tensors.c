@@ -96,6 +96,8 @@ static const struct name_pair names[] = {
     {"bert", "blk.%u.layer_output_norm", ENCODER_LAYER "output.LayerNorm"},
     {"bert", "cls", "classifier.dense"},
     {"bert", "cls.output", "classifier.out_proj"},
+    // older converters divide the rows of gated_layers into those of the gate and those of up
+    {"jina-bert-v2", "blk.%u.ffn_gate", ENCODER_LAYER "mlp.gated_layers_w"},
     {"jina-bert-v2", "blk.%u.ffn_up", ENCODER_LAYER "mlp.gated_layers"},
     {"jina-bert-v2", "blk.%u.ffn_down", ENCODER_LAYER "mlp.wo"},
     {"jina-bert-v2", "blk.%u.layer_output_norm", ENCODER_LAYER "mlp.layernorm"},

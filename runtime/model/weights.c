@@ -364,16 +364,28 @@ static void halves_exchange(struct lister *p)
     parts[1].from_row = first.from_row;
 }
 
+// Returns the name of the layer's gate; see arch_names.gate_apart.
+static const struct arch_tensor *gate_choose(const struct lister *p, uint32_t layer)
+{
+    const struct arch_names *names = p->config->arch->names;
+    char name[NAME_MAX_BYTES];
+    if (!p->args->tensors || !names->gate_apart.name)
+        return &names->gate;
+    weight_name(name, p, names->gate_apart.name, layer, ".weight");
+    return tensors_find(p->args->tensors, name) ? &names->gate_apart : &names->gate;
+}
+
 static void weight_add_ffn(struct lister *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
     struct model_span hidden = span_whole(c->hidden), ffn = p->args->sizes->intermediate;
     bool up_bias = c->ffn_bias && !c->up_plain;
-    struct stacked gated = {LAYER_UP, hidden, 2, up_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
+    const struct arch_tensor *gate = gate_choose(p, layer);
+    struct stacked gated = {LAYER_UP, hidden, 2, up_bias, {{gate, ffn}, {&names->up, ffn}}};
     struct stacked up = {LAYER_UP, hidden, 1, up_bias, {{&names->up, ffn}}};
     struct stacked down = {LAYER_DOWN, ffn, 1, c->ffn_bias, {{&names->down, hidden}}};
-    weight_add_stacked(p, layer, names->gate.name ? &gated : &up);
+    weight_add_stacked(p, layer, gate->name ? &gated : &up);
     if (c->arch->form & FORM_UP_FIRST)
         halves_exchange(p);
     weight_add_stacked(p, layer, &down);

@@ -642,18 +642,18 @@ static bool put_stack(struct gguf_build *b, const json_t *golden, const struct g
     return true;
 }
 
-// Adds a tensor whose experts have first the rows of the gate, then those of up, as two tensors.
+// Adds a tensor whose matrices have first the rows of the gate, then those of up, as two tensors.
 static void put_halves(struct gguf_build *b, const char *name, const uint64_t shape[3],
-                       const char *data)
+                       uint32_t dims, const char *data)
 {
     size_t half = shape[0] * shape[1] / 2 * sizeof(float);
     for (uint32_t h = 0; h < 2; h++) {
         char *rows = heap_alloc(half * shape[2]), own[NAME_BYTES];
         for (uint64_t e = 0; e < shape[2]; e++)
             memcpy(rows + e * half, data + (2 * e + h) * half, half);
-        snprintf(own, sizeof own, "%.*s%s", (int)(strstr(name, "gate_exps") - name), name,
-                 h == 0 ? "gate_exps.weight" : "up_exps.weight");
-        gguf_tensor_add(b, own, (const uint64_t[]){shape[0], shape[1] / 2, shape[2]}, 3, 0, rows,
+        snprintf(own, sizeof own, "%.*s%s%s", (int)(strstr(name, "ffn_") + 4 - name), name,
+                 h == 0 ? "gate" : "up", dims == 2 ? ".weight" : "_exps.weight");
+        gguf_tensor_add(b, own, (const uint64_t[]){shape[0], shape[1] / 2, shape[2]}, dims, 0, rows,
                         half * shape[2]);
         heap_free(rows);
     }
@@ -713,7 +713,7 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         tensor_file_begin(&made);
         tensor_file_add(&made, &tensor, DTYPE_F32);
         uint32_t dims = (uint32_t)json_array_size(tensor.shape);
-        uint64_t shape[4] = {0};
+        uint64_t shape[4] = {1, 1, 1, 1};
         for (uint32_t d = 0; d < dims; d++)
             shape[dims - 1 - d] = (uint64_t)json_integer_value(json_array_get(tensor.shape, d));
         char *data = heap_alloc(made.bytes);
@@ -732,9 +732,9 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         }
         bool made_turned =
             strcmp(family, "gpt-oss") == 0 && put_gpt_oss(b, &tensor, shape, dims, data);
-        if (!made_turned && strstr(tensor.name, "input_linear") &&
-            name_make(name, tensor.name, family))
-            put_halves(b, name, shape, data);
+        const char *joined = b->gate_apart ? "mlp.gated_layers" : "input_linear";
+        if (!made_turned && strstr(tensor.name, joined) && name_make(name, tensor.name, family))
+            put_halves(b, name, shape, dims, data);
         else if (!made_turned && name_make(name, tensor.name, family))
             gguf_tensor_add(b, name, shape, dims, 0, data + before, made.bytes - before);
         heap_free(data);

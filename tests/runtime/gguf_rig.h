@@ -17,6 +17,7 @@ struct gguf_bytes {
 struct gguf_build {
     struct gguf_bytes keys, infos, data;
     uint64_t key_count, tensor_count;
+    bool gate_apart; // gguf_of_golden: the gate of Jina's models is a tensor of its own
 };
 
 // Appends raw bytes, a little-endian number of this size, or a text after its length.

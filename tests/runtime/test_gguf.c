@@ -214,7 +214,7 @@ static void golden_pair_write(const char *folder, const char *name, const char *
 {
     json_t *golden = golden_read(name);
     json_t *config = json_object_get(golden, "config");
-    struct gguf_build b = {.key_count = 0};
+    struct gguf_build b = {.gate_apart = strcmp(name, "jina-model") == 0};
     if (edit)
         config_patch(config, edit);
     golden_layers_limit(golden);
