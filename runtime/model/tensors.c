@@ -352,7 +352,8 @@ const char *tensors_name_in_file(const struct tensors *set, const char *name,
 const struct tensors_words *tensors_words(const struct tensors *set)
 {
     static const struct tensors_words folder = {
-        "config.json", "F32, BF16 and F16", "",
+        "config.json", "F32, BF16 and F16",
+        "; download the folder again or take another checkpoint of the model",
         ": download the model again, or take a folder of the architecture that config.json names"};
     static const struct tensors_words gguf = {"the metadata",
                                               "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, "

@@ -83,12 +83,14 @@ static void weight_add_answer(struct lister *p)
     if (!yes && lone)
         p->status = error_set(p->err, STATUS_INVALID,
                               "the score of this reranker is the logit of a token that its "
-                              "tokenizer does not have (found id %d)",
+                              "tokenizer does not have (found id %d): take the tokenizer and the "
+                              "weights of the same model",
                               args->yes_id);
     else if (!lone && !(yes && no))
         p->status = error_set(p->err, STATUS_INVALID,
                               "this reranker compares the logits of two tokens, and its tokenizer "
-                              "has no two such tokens (found ids %d and %d)",
+                              "has no two such tokens (found ids %d and %d): take the tokenizer "
+                              "and the weights of the same model",
                               args->yes_id, args->no_id);
     if (p->status != STATUS_OK)
         return;

@@ -508,7 +508,9 @@ static void test_cut_files_are_refused(void **state)
         weights_write(g, g->weights, cuts[i].bytes);
         refuse(g, "a cut file", cuts[i].words);
     }
-    header_edit(g, "F32", "I32", "has the dtype I32; F32, BF16 and F16 are supported");
+    header_edit(g, "F32", "I32",
+                "has the dtype I32; F32, BF16 and F16 are supported; download the folder "
+                "again or take another checkpoint of the model");
     header_edit(
         g, "lm_head.weight", "lm_tail.weight",
         "lm_head.weight, which LlamaForCausalLM needs, is not in the checkpoint: download the "
