@@ -497,6 +497,8 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (json_is_null(json_object_get(all, "rope_scaling")))
         json_object_del(all, "rope_scaling"); // the reference's class takes its default
     json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;
+    if (json_object_get(all, "rope_parameters"))
+        json_object_del(defaults, "rope_scaling"); // the file has the other form
     if (defaults)
         json_object_update_missing(all, defaults);
     bool usual = defaults && json_is_true(json_object_get(defaults, "tie_word_embeddings"));

@@ -3,6 +3,8 @@
 // and "rope_parameters" that contains both. Loading thread only; rope.c computes the tables.
 #include "runtime/model/config.h"
 
+#include "base/safe.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -144,6 +146,49 @@ bool rope_config_nested(const json_t *json)
     return false;
 }
 
+// Returns the type of positions that an object with their scaling names.
+static const char *kind_name(const json_t *scaling)
+{
+    const json_t *value = json_object_get(scaling, "rope_type");
+    const char *name = json_string_value(value ? value : json_object_get(scaling, "type"));
+    return name ? name : "default";
+}
+
+static bool values_equal(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b))
+        return json_number_value(a) == json_number_value(b);
+    return json_equal(a, b);
+}
+
+// Refuses rope_scaling whose members differ from those of rope_parameters, which alone is read.
+static enum status forms_check(const json_t *json, struct error *err)
+{
+    const json_t *all = json_object_get(json, "rope_parameters");
+    const json_t *scaling = json_object_get(json, "rope_scaling");
+    const char *name, *apart = NULL;
+    json_t *value;
+    if (rope_config_nested(json))
+        all = json_object_get(all, rope_names[0]);
+    if (!json_is_object(all) || json_object_size(scaling) == 0)
+        return STATUS_OK;
+    json_object_foreach((json_t *)scaling, name, value)
+    {
+        bool type = strcmp(name, "rope_type") == 0 || strcmp(name, "type") == 0;
+        bool same = type ? strcmp(kind_name(scaling), kind_name(all)) == 0
+                         : values_equal(value, json_object_get(all, name));
+        if (!same && !json_is_null(value))
+            apart = name;
+    }
+    if (!apart)
+        return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "config.json: rope_scaling and rope_parameters differ in %s, and only one of "
+                     "them can apply: put the values that you want into rope_parameters and remove "
+                     "rope_scaling",
+                     safe_of(text_of(apart)).at);
+}
+
 // Finds the object with the scaling of rotary settings; NULL: none. windowed: true for those of the
 // layers with a window, for which files without a nested rope_parameters specify no scaling.
 static enum status scaling_find(const json_t **out, const struct model_config *config,
@@ -221,7 +266,9 @@ enum status rope_config_parse(struct model_config *config, const json_t *json, s
     bool used[CONFIG_ROPES_MAX] = {false};
     for (uint32_t i = 0; i < config->kind_count; i++)
         used[config->kinds[i].rope] = true;
-    enum status status = rope_read(&config->ropes[0], config, json, !used[0], err);
+    enum status status = forms_check(json, err);
+    if (status == STATUS_OK)
+        status = rope_read(&config->ropes[0], config, json, !used[0], err);
     if (status == STATUS_OK && used[1])
         status = rope_read(&config->ropes[1], config, json, true, err);
     config->rope_count = used[1] ? 2 : 1;

@@ -246,6 +246,31 @@ static void test_rotary_positions_by_kind_of_layer(void **state)
             "rope_parameters.llama_4_scaling_beta is 0.1");
 }
 
+// A file may have both forms if they are equal.
+static void test_both_forms_of_rotary_positions(void **state)
+{
+    (void)state;
+    static const char llama[] = "LlamaForCausalLM";
+#define YARN "{\"rope_type\":\"yarn\",\"factor\":4.0,\"original_max_position_embeddings\":32"
+    accepted(llama, "{\"rope_parameters\":" YARN ",\"rope_theta\":7},\"rope_scaling\":" YARN "}}");
+    assert_true(config.ropes[0].kind == ROPE_YARN && config.ropes[0].theta == 7);
+    accepted(llama, "{\"rope_parameters\":" YARN "},\"rope_scaling\":{\"type\":\"yarn\","
+                    "\"factor\":4,\"beta_fast\":null}}");
+    accepted(llama, "{\"rope_parameters\":" YARN "},\"rope_scaling\":{}}");
+    accepted(llama, "{\"rope_parameters\":" YARN "},\"rope_scaling\":null}");
+    // The published default of the family is no second form.
+    accepted("Ministral3ForCausalLM", "{\"rope_parameters\":{\"rope_type\":\"default\"}}");
+    refused(
+        llama, "{\"rope_parameters\":{\"rope_theta\":7},\"rope_scaling\":{\"type\":\"yarn\"}}",
+        "config.json: rope_scaling and rope_parameters differ in type, and only one of them can "
+        "apply: put the values that you want into rope_parameters and remove rope_scaling");
+    refused(llama,
+            "{\"rope_parameters\":" YARN "},\"rope_scaling\":{\"type\":\"yarn\","
+            "\"factor\":2}}",
+            "differ in factor,");
+    refused(llama, "{\"rope_parameters\":{" FULL "},\"rope_scaling\":" YARN "}}", "differ in ");
+}
+
 // Early files of Phi-3 call longrope "yarn".
 static void test_factors_belong_to_longrope(void **state)
 {
@@ -348,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_every_row_is_judged),
         cmocka_unit_test(test_rows_are_found_for_gguf),
         cmocka_unit_test(test_rotary_positions_by_kind_of_layer),
+        cmocka_unit_test(test_both_forms_of_rotary_positions),
         cmocka_unit_test(test_factors_belong_to_longrope),
         cmocka_unit_test(test_kinds_of_layers_are_judged_without_a_window),
         cmocka_unit_test(test_the_architecture_is_judged_first),

@@ -327,13 +327,14 @@ static void test_rotary_settings(void **state)
     assert_true(rope->beta_fast == 32 && rope->beta_slow == 1);
     assert_true(rope->mscale == 0 && rope->mscale_all_dim == 0);
     assert_true(rope->low_freq_factor == 1 && rope->high_freq_factor == 4);
-    // The inner value has precedence over the outer one, the newer object over the older.
+    // The inner value has precedence over the outer one; the newer object is read, which the older
+    // must not contradict.
     accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":{\"rope_theta\":6}}");
     assert_true(rope->theta == 6);
     accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":null}");
     assert_true(rope->theta == 5);
     accepted("LlamaModel", "{\"rope_parameters\":{\"rope_theta\":7,\"rope_type\":\"linear\","
-                           "\"factor\":2},\"rope_scaling\":{\"rope_theta\":6}}");
+                           "\"factor\":2},\"rope_scaling\":{\"rope_theta\":7}}");
     assert_true(rope->theta == 7 && rope->kind == ROPE_LINEAR);
     assert_int_equal(config.length_max, 8192);
     assert_int_equal(config.length_default, 8192);
