@@ -463,18 +463,47 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
     return status;
 }
 
+// Takes the next pair of names from `renames`. Returns false after the last one.
+static bool rename_next(const char **renames, char pair[128], const char **other)
+{
+    struct text word = *renames ? text_word(renames) : (struct text){NULL, 0};
+    if (word.bytes == 0)
+        return false;
+    snprintf(pair, 128, "%.*s", (int)word.bytes, word.at);
+    char *colon = strchr(pair, ':');
+    check(colon && word.bytes < 128, "not a renamed key: %s", pair);
+    *colon = '\0';
+    *other = colon + 1;
+    return true;
+}
+
 // Gives values under other names their own key; see struct architecture.
 static void renames_apply(json_t *json, const char *renames)
 {
-    for (struct text word; renames && (word = text_word(&renames)).bytes > 0;) {
-        char pair[128];
-        snprintf(pair, sizeof pair, "%.*s", (int)word.bytes, word.at);
-        char *other = strchr(pair, ':');
-        check(other && word.bytes < sizeof pair, "not a renamed key: %s", pair);
-        *other++ = '\0';
-        json_t *own = json_object_get(json, pair), *value = json_object_get(json, other);
+    char key[128];
+    for (const char *other; rename_next(&renames, key, &other);) {
+        json_t *own = json_object_get(json, key), *value = json_object_get(json, other);
         if (value && (!own || json_is_null(own)))
-            json_object_set(json, pair, value);
+            json_object_set(json, key, value);
+    }
+}
+
+// Writes the name that the file has for a key into a message that begins with the key.
+static void renames_explain(struct error *err, const json_t *json, const char *renames)
+{
+    static const char start[] = "config.json: ";
+    char key[128], old[ERROR_TEXT_MAX];
+    for (const char *other; err && rename_next(&renames, key, &other);) {
+        size_t bytes = sizeof start - 1 + strlen(key);
+        bool named = strncmp(err->text, start, sizeof start - 1) == 0 &&
+                     strncmp(err->text + sizeof start - 1, key, strlen(key)) == 0 &&
+                     err->text[bytes] == ' ';
+        json_t *own = json_object_get(json, key);
+        if (!named || !json_object_get(json, other) || (own && !json_is_null(own)))
+            continue;
+        memcpy(old, err->text, sizeof old);
+        error_set(err, err->status, "%s%s%s", start, other, old + bytes);
+        return;
     }
 }
 
@@ -506,6 +535,8 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     out->tied_usually = out->wrapper && (inner ? json_is_true(inner) : usual);
     json_decref(defaults);
     status = config_parse(out, all, err);
+    if (status != STATUS_OK)
+        renames_explain(err, json, out->arch->renames);
     json_decref(all);
     return status;
 }

@@ -90,7 +90,7 @@ static void test_ignored_values_are_refused(void **state)
         {"NomicBertModel", "{\"moe_every_n_layers\":2,\"num_experts\":8}",
          "num_experts is 8: a mixture of experts is not served with NomicBertModel"},
         {"NomicBertModel", "{\"activation_function\":\"gelu\"}",
-         "hidden_act gelu is not supported"},
+         "activation_function gelu is not supported"},
         {"NomicBertModel", "{\"rotary_scaling_factor\":2}", "rotary_scaling_factor is 2: the"},
         {"NomicBertModel", "{\"prenorm\":true}", "prenorm is true: norms before the blocks"},
         {"NewModel", "{\"logn_attention_scale\":true}", "logn_attention_scale is true: a scale"},
@@ -246,6 +246,19 @@ static void test_rotary_positions_by_kind_of_layer(void **state)
             "rope_parameters.llama_4_scaling_beta is 0.1");
 }
 
+// A message has the key of the file, also if the family has another name for it.
+static void test_messages_have_the_keys_of_the_file(void **state)
+{
+    (void)state;
+    refused("DistilBertModel", "{\"activation\":\"selu\"}", "config.json: activation selu is not");
+    json_t *json = base_config("DistilBertModel");
+    json_object_set_new(json, "num_attention_heads", json_null());
+    json_object_set_new(json, "n_heads", json_integer(0));
+    assert_int_equal(model_config_parse(&config, json, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "config.json: n_heads is 0, allowed is 1 to 1024"));
+    json_decref(json);
+}
+
 // A file may have both forms if they are equal.
 static void test_both_forms_of_rotary_positions(void **state)
 {
@@ -373,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_every_row_is_judged),
         cmocka_unit_test(test_rows_are_found_for_gguf),
         cmocka_unit_test(test_rotary_positions_by_kind_of_layer),
+        cmocka_unit_test(test_messages_have_the_keys_of_the_file),
         cmocka_unit_test(test_both_forms_of_rotary_positions),
         cmocka_unit_test(test_factors_belong_to_longrope),
         cmocka_unit_test(test_kinds_of_layers_are_judged_without_a_window),
