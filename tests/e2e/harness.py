@@ -5,6 +5,7 @@ One server with all kinds of models is started at the first use and serves every
 need other options start their own. A server that does not exit with 0 on SIGTERM is a failure.
 """
 
+import atexit
 import contextlib
 import functools
 import http.client
@@ -128,7 +129,11 @@ class Server:
             command, stdout=stdout or self.log, stderr=self.log,
             env={"LSAN_OPTIONS": f"suppressions={LSAN}", **os.environ, **(env or {})},
         )
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
 
     @functools.cached_property
     def port(self):
@@ -195,8 +200,13 @@ class Server:
         try:
             return self.process.wait(600)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.kill()
             return -1
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
 
 class Answer:
@@ -251,6 +261,13 @@ def start(*args, **more):
     server = Server(*args, **more)
     servers.append(server)
     return server
+
+
+@atexit.register
+def kill_servers():
+    """Without run.py, or after an interrupt, nobody else ends them: who waits for all processes would wait forever."""
+    for server in servers:
+        server.kill()
 
 
 def stop_servers():
