@@ -57,9 +57,9 @@ static bool folder_spare(const char *name, const struct model_config *config)
                                           ".input_global_scale"};
     // Heads of other tasks, which read the hidden states and change nothing in them.
     static const char *const heads[] = {
-        "score.",          "classifier.",  "qa_outputs.",   "cls.",   "pooler.",
-        "v_head.",         "value_head.",  "mtp.",          "vocab_", "head.",
-        "pre_classifier.", "decoder.bias", "decoder.weight"};
+        "score.",  "classifier.",     "qa_outputs.",  "cls.",          "pooler.",
+        "v_head.", "value_head.",     "mtp.",         "mtp_",          "vocab_",
+        "head.",   "pre_classifier.", "decoder.bias", "decoder.weight"};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         if (ends_with(name, buffers[i]))
             return true;

@@ -100,6 +100,7 @@ static void test_harmless_tensors_are_accepted(void **state)
         {"llama", "{}", "model.layers.1.self_attn.k_proj.k_scale"},
         {"llama", "{}", "score.weight"},
         {"llama", "{\"num_nextn_predict_layers\":1}", "model.layers.2.input_layernorm.weight"},
+        {"ernie4-5-moe", "{}", "model.mtp_block.0.mlp.up_proj.weight"}, // predicts further tokens
         {"llama-tied", "{}", "lm_head.weight"},
         {"qwen3-model", "{}", "lm_head.weight"},
         {"bert-mean", "{}", "embeddings.position_ids"},
