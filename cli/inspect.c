@@ -118,6 +118,19 @@ static void outline_print(const struct session *session, enum status status)
            media ? media : "", fits ? "" : ", but not in the memory of this machine");
 }
 
+// Prints how the plan of a folder with config.json alone was made.
+static void alone_print(const char *folder)
+{
+    struct model_outline outline;
+    struct error ignored;
+    bool read = model_outline_read(&outline, folder, &ignored) == STATUS_OK;
+    puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
+    if (read && strncmp(outline.format, "quantised", strlen("quantised")) == 0)
+        puts("the model's own weights are quantised: for those of 4 bits on a CPU --dtype int4 "
+             "plans "
+             "about as much memory as they take, for those of 8 bits --dtype int8");
+}
+
 static enum status model_inspect(struct session *session, const char *folder,
                                  struct model_settings *settings,
                                  const struct device_settings *device, struct error *err)
@@ -143,7 +156,7 @@ static enum status model_inspect(struct session *session, const char *folder,
                (double)m->plan->kv_bytes_min / 0x1p20);
     held_print(m->plan);
     if (alone) {
-        puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
+        alone_print(session_folder(session));
         return planned;
     }
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end id%s\n",

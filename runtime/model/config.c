@@ -174,7 +174,7 @@ static enum status dtype_read(struct model_config *config, const json_t *json, s
     const char *name = json_string_value(json_object_get(json, "torch_dtype"));
     if (!name)
         name = json_string_value(json_object_get(json, "dtype"));
-    config->dtype = -1;
+    config->dtype = !name && quantised_by_config(json).where ? DTYPE_BF16 : -1;
     if (!name)
         return STATUS_OK;
     for (int i = 0; i < DTYPE_I8; i++)

@@ -82,7 +82,7 @@ struct model_config {
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
     bool up_plain;                   // true if the ffn's first product has no bias
     bool norm_bias;                  // true if norms have a bias; RMS norms have none
-    int dtype;                       // enum dtype of "torch_dtype" or "dtype"; -1: absent
+    int dtype;                       // "torch_dtype" or "dtype", else BF16 if quantised; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     struct experts_config experts;
     uint32_t further_layers;  // number of unused layers after the last (multi-token prediction)
