@@ -2,6 +2,9 @@
 // The table of architectures; see arch.h. To add one: docs/ADDING_A_MODEL.md.
 #include "runtime/model/arch.h"
 
+#include "base/status.h"
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -346,7 +349,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define FAMILY(published, more_flags, names_of, epsilon, json, keys)                               \
     MIXTURE(published, more_flags, names_of, NULL, epsilon, json, keys)
 // A decoder in which some or all layers are mixtures of experts.
-#define MIXTURE(published, more_flags, names_of, experts_of, epsilon, json, keys)                  \
+#define MIXTURE(published, more_flags, names_of, experts_of, epsilon, json, ...)                   \
     {.name = published,                                                                            \
      .family = ARCH_DECODER,                                                                       \
      .head = HEAD_VOCABULARY,                                                                      \
@@ -355,7 +358,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
      .experts = experts_of,                                                                        \
      .norm_epsilon = epsilon,                                                                      \
      .defaults = json,                                                                             \
-     .reads = keys}
+     .reads = __VA_ARGS__}
 // An encoder; form_of: its differences from BERT.
 #define FORM(published, head_kind, form_of, names_of, ...)                                         \
     {.name = published,                                                                            \
@@ -387,6 +390,10 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
     WINDOW_KEYS " num_experts num_local_experts num_experts_per_tok moe_intermediate_size "        \
                 "norm_topk_prob decoder_sparse_step mlp_only_layers"
 #define QWEN2_MOE_KEYS QWEN_MOE_KEYS " shared_expert_intermediate_size"
+// Files of Qwen3-Coder have use_qk_norm, which the reference does not read.
+#define QWEN3_MOE_KEYS QWEN_MOE_KEYS " use_qk_norm"
+// transformers 5 saves the number of experts under this name.
+#define QWEN3_MOE_RENAMES "num_experts:num_local_experts"
 #define OLMOE_KEYS "num_experts num_experts_per_tok norm_topk_prob"
 #define MIXTRAL_KEYS WINDOW_KEYS " num_local_experts num_experts_per_tok"
 #define MINIMAX_KEYS                                                                               \
@@ -397,7 +404,7 @@ static const struct arch_names roberta_names = ENCODER_NAMES("roberta.");
 #define GLM4_MOE_KEYS                                                                              \
     "n_routed_experts num_local_experts num_experts_per_tok moe_intermediate_size "                \
     "n_shared_experts n_group topk_group routed_scaling_factor norm_topk_prob "                    \
-    "first_k_dense_replace use_qk_norm"
+    "first_k_dense_replace use_qk_norm scoring_func"
 #define ERNIE_MOE_KEYS                                                                             \
     "moe_num_experts moe_k moe_intermediate_size moe_num_shared_experts moe_layer_start_index "    \
     "moe_layer_end_index moe_layer_interval"
@@ -622,7 +629,7 @@ static const struct architecture architectures[] = {
             .window = 4096, .head_dim = 128, .reads = WINDOW_KEYS),
     DECODER("Qwen3Model", HEAD_NONE, QWEN3, .window = 4096, .head_dim = 128, .reads = WINDOW_KEYS),
     MIXTURE("Qwen3MoeForCausalLM", QWEN3, decoder_names, &qwen3_experts, 1e-6, QWEN3_MOE_DEFAULTS,
-            QWEN_MOE_KEYS),
+            QWEN3_MOE_KEYS, .renames = QWEN3_MOE_RENAMES),
     ENCODER("RobertaForMaskedLM", HEAD_NONE, ROBERTA, roberta_names),
     ENCODER("RobertaForSequenceClassification", HEAD_CLASSIFIER, ROBERTA, roberta_names),
     ENCODER("RobertaModel", HEAD_NONE, ROBERTA, roberta_names),
@@ -678,5 +685,29 @@ void architecture_list(char *out, size_t bytes)
         if (family != family_bytes(last) || memcmp(name, last, family) != 0)
             architecture_list_add(out, bytes, name);
         last = name;
+    }
+}
+
+bool architecture_rename_next(const char **renames, char pair[128], const char **other)
+{
+    struct text word = *renames ? text_word(renames) : (struct text){NULL, 0};
+    if (word.bytes == 0)
+        return false;
+    snprintf(pair, 128, "%.*s", (int)word.bytes, word.at);
+    char *colon = strchr(pair, ':');
+    check(colon && word.bytes < 128, "not a renamed key: %s", pair);
+    *colon = '\0';
+    *other = colon + 1;
+    return true;
+}
+
+void architecture_rename(const struct architecture *arch, json_t *config)
+{
+    const char *renames = arch->renames;
+    char key[128];
+    for (const char *other; architecture_rename_next(&renames, key, &other);) {
+        json_t *own = json_object_get(config, key), *value = json_object_get(config, other);
+        if (value && (!own || json_is_null(own)))
+            json_object_set(config, key, value);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/experts.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -157,6 +158,12 @@ const struct architecture *architecture_find(const char *name);
 
 // Returns row i of the table, or NULL after the last one.
 const struct architecture *architecture_at(uint32_t i);
+
+// Takes the next pair of names from `renames`. Returns false after the last one.
+bool architecture_rename_next(const char **renames, char key[128], const char **other);
+
+// Gives values of config.json that are under other names (renames) their own key.
+void architecture_rename(const struct architecture *arch, json_t *config);
 
 // Writes the names of the families of architectures ("Llama, Mistral"), each once, to `out`, and
 // truncates at `bytes`.

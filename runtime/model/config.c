@@ -463,37 +463,12 @@ static enum status config_parse(struct model_config *out, const json_t *json, st
     return status;
 }
 
-// Takes the next pair of names from `renames`. Returns false after the last one.
-static bool rename_next(const char **renames, char pair[128], const char **other)
-{
-    struct text word = *renames ? text_word(renames) : (struct text){NULL, 0};
-    if (word.bytes == 0)
-        return false;
-    snprintf(pair, 128, "%.*s", (int)word.bytes, word.at);
-    char *colon = strchr(pair, ':');
-    check(colon && word.bytes < 128, "not a renamed key: %s", pair);
-    *colon = '\0';
-    *other = colon + 1;
-    return true;
-}
-
-// Gives values under other names their own key; see struct architecture.
-static void renames_apply(json_t *json, const char *renames)
-{
-    char key[128];
-    for (const char *other; rename_next(&renames, key, &other);) {
-        json_t *own = json_object_get(json, key), *value = json_object_get(json, other);
-        if (value && (!own || json_is_null(own)))
-            json_object_set(json, key, value);
-    }
-}
-
 // Writes the name that the file has for a key into a message that begins with the key.
 static void renames_explain(struct error *err, const json_t *json, const char *renames)
 {
     static const char start[] = "config.json: ";
     char key[128], old[ERROR_TEXT_MAX];
-    for (const char *other; err && rename_next(&renames, key, &other);) {
+    for (const char *other; err && architecture_rename_next(&renames, key, &other);) {
         size_t bytes = sizeof start - 1 + strlen(key);
         bool named = strncmp(err->text, start, sizeof start - 1) == 0 &&
                      strncmp(err->text + sizeof start - 1, key, strlen(key)) == 0 &&
@@ -522,7 +497,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
         all = json_copy((json_t *)json);
     if (status != STATUS_OK)
         return status;
-    renames_apply(all, out->arch->renames);
+    architecture_rename(out->arch, all);
     if (json_is_null(json_object_get(all, "rope_scaling")))
         json_object_del(all, "rope_scaling"); // the reference's class takes its default
     json_t *defaults = out->arch->defaults ? json_loads(out->arch->defaults, 0, NULL) : NULL;

@@ -4,6 +4,7 @@
 #include "runtime/model/config.h"
 
 #include <math.h>
+#include <string.h>
 
 // Sets the columns of the shared expert.
 static enum status shared_read(struct experts_config *e, const struct arch_experts *names,
@@ -45,6 +46,37 @@ static enum status sizes_check(const struct model_config *config, struct error *
     return STATUS_OK;
 }
 
+// Refuses keys that name another routing or another number of experts than those that are read.
+static enum status routing_check(const struct model_config *config, const json_t *json,
+                                 struct error *err)
+{
+    const struct arch_experts *names = config->arch->experts;
+    uint32_t count = config->experts.count, local = count;
+    bool corrected = true;
+    struct config_number other = {"num_local_experts", 0, 1 << 20, count};
+    enum status status = config_count(&local, json, &other, err);
+    if (status == STATUS_OK && local != count)
+        return error_set(err, STATUS_INVALID,
+                         "config.json: num_local_experts is %u, but %s is %u; correct the one that "
+                         "does not fit the checkpoint",
+                         local, names->count, count);
+    const json_t *score = json_object_get(json, "scoring_func");
+    const char *word = json_string_value(score);
+    if (status == STATUS_OK && names->score == ROUTE_SIGMOID && score && !json_is_null(score) &&
+        (!word || strcmp(word, "sigmoid") != 0))
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: scoring_func is %.32s; sigmoid is served with %s only",
+                         word ? word : "not a string", config->arch->name);
+    if (status == STATUS_OK)
+        status = config_bool(&corrected, json, "use_routing_bias", true, err);
+    if (status == STATUS_OK && names->correction && !corrected)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: use_routing_bias is false: %s is served with a correction "
+                         "of the experts' scores only, take another model",
+                         config->arch->name);
+    return status;
+}
+
 enum status experts_config_parse(struct model_config *config, const json_t *json, struct error *err)
 {
     const struct arch_experts *names = config->arch->experts;
@@ -70,7 +102,26 @@ enum status experts_config_parse(struct model_config *config, const json_t *json
         status = config_number(&e->factor, json, &factor, err);
     if (e->groups == e->groups_kept)
         e->groups = e->groups_kept = 0; // all experts can be chosen
+    if (status == STATUS_OK)
+        status = routing_check(config, json, err);
     return status == STATUS_OK ? sizes_check(config, err) : status;
+}
+
+// Sets `out` to whether mlp_only_layers has the layer.
+static enum status layer_listed(bool *out, const json_t *json, uint32_t layer, struct error *err)
+{
+    const json_t *listed = json_object_get(json, "mlp_only_layers");
+    bool list = !listed || json_is_null(listed) || json_is_array(listed);
+    *out = false;
+    for (size_t i = 0; list && i < json_array_size(listed); i++) {
+        const json_t *value = json_array_get(listed, i);
+        list = json_is_integer(value);
+        *out = *out || (list && json_integer_value(value) == (json_int_t)layer);
+    }
+    if (list)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "config.json: mlp_only_layers is not a list of numbers of layers");
 }
 
 enum status experts_config_layer(bool *out, const struct model_config *config, const json_t *json,
@@ -96,9 +147,9 @@ enum status experts_config_layer(bool *out, const struct model_config *config, c
     last = end_given < 0 ? config->layers - 1 : (uint32_t)end_given;
     *out = layer >= dense && layer >= first && layer <= last && (layer + 1) % step == 0 &&
            (layer + 1) % interval == 0;
-    const json_t *listed = json_object_get(json, "mlp_only_layers");
-    for (size_t i = 0; i < json_array_size(listed); i++)
-        if (json_integer_value(json_array_get(listed, i)) == (json_int_t)layer)
-            *out = false;
+    bool listed = false;
+    if (status == STATUS_OK)
+        status = layer_listed(&listed, json, layer, err);
+    *out = *out && !listed;
     return status;
 }

@@ -56,6 +56,13 @@ static enum status window_read(struct windows *out, const struct model_config *c
         status = config_count(&out->from, json, &from, err);
     if (flags & ARCH_WINDOW)
         out->from = 0;
+    if (status == STATUS_OK && config->arch->experts && (flags & ARCH_WINDOW_BY_FLAG) &&
+        out->keys < config->positions)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: use_sliding_window is true: versions of transformers do not "
+                         "agree on which layers of %s have the window, so it is not served; take "
+                         "another model",
+                         config->arch->name);
     if (out->keys == 0 || !(flags & ARCH_WINDOW_PATTERN) || status != STATUS_OK ||
         json_is_array(json_object_get(json, "layer_types")))
         return status;

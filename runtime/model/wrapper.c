@@ -287,6 +287,7 @@ enum status wrapper_text(json_t **out, const struct architecture **arch,
     *out = json_copy((json_t *)text);
     text_settle(*out, type);
     outer_settle(*out, wrapper, config);
+    architecture_rename(*arch, *out); // before the defaults of the same keys
     json_t *defaults = type->defaults ? json_loads(type->defaults, 0, NULL) : NULL;
     if (defaults)
         json_object_update_missing(*out, defaults);

@@ -48,6 +48,10 @@ static void test_every_family_has_its_routing(void **state)
          ",\"norm_topk_prob\":true,\"decoder_sparse_step\":2,\"mlp_only_layers\":[3]",
          {128, 8, 768, 0, ROUTE_SOFTMAX_ALL, 0, 0, true, 1},
          "dedd"},
+        {"Qwen3MoeForCausalLM", // as transformers 5 saves it; with a key of Qwen3-Coder
+         ",\"num_local_experts\":160,\"use_qk_norm\":true,\"mlp_only_layers\":null",
+         {160, 8, 768, 0, ROUTE_SOFTMAX_ALL, 0, 0, false, 1},
+         "eeee"},
         {"Qwen2MoeForCausalLM",
          ",\"num_key_value_heads\":8",
          {60, 4, 1408, 5632, ROUTE_SOFTMAX_ALL, 0, 0, false, 1},
@@ -66,7 +70,10 @@ static void test_every_family_has_its_routing(void **state)
          ",\"moe_layer_end_index\":2",
          {64, 6, 1536, 3072, ROUTE_SOFTMAX_ALL, 0, 0, true, 1},
          "deed"},
-        {"MiniMaxM2ForCausalLM", "", {256, 8, 512, 0, ROUTE_SIGMOID, 0, 0, true, 1}, "eeee"},
+        {"MiniMaxM2ForCausalLM",
+         ",\"scoring_func\":\"sigmoid\",\"use_routing_bias\":true",
+         {256, 8, 512, 0, ROUTE_SIGMOID, 0, 0, true, 1},
+         "eeee"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (parse(rows[i].name, rows[i].more) != STATUS_OK)
@@ -102,6 +109,17 @@ static void test_what_would_be_misread_is_refused(void **state)
         {"LlamaForCausalLM", ",\"num_local_experts\":8", "a mixture of experts is not served"},
         {"Qwen3ForCausalLM", ",\"num_experts\":8", "a mixture of experts is not served"},
         {"Glm4MoeForCausalLM", ",\"mlp_layer_types\":[\"dense\"]", "layers without experts"},
+        {"Glm4MoeForCausalLM", ",\"scoring_func\":\"softmax\"", "scoring_func is softmax; "},
+        {"MiniMaxM2ForCausalLM", ",\"scoring_func\":\"softmax\"", "scoring_func is softmax; "},
+        {"MiniMaxM2ForCausalLM", ",\"use_routing_bias\":false", "use_routing_bias is false: "},
+        {"Qwen3MoeForCausalLM", ",\"num_experts\":8,\"num_local_experts\":4",
+         "num_local_experts is 4, but num_experts is 8"},
+        {"Qwen2MoeForCausalLM", ",\"num_key_value_heads\":8,\"num_local_experts\":4",
+         "num_local_experts is 4, but num_experts is 60"},
+        {"Qwen3MoeForCausalLM", ",\"mlp_only_layers\":\"1\"", "mlp_only_layers is not a list"},
+        {"Qwen3MoeForCausalLM", ",\"mlp_only_layers\":[1.0]", "mlp_only_layers is not a list"},
+        {"Qwen3MoeForCausalLM", ",\"use_sliding_window\":true,\"sliding_window\":64",
+         "use_sliding_window is true: versions of transformers do not agree"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_not_equal(parse(rows[i].name, rows[i].more), STATUS_OK);

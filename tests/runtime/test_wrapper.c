@@ -102,6 +102,17 @@ static void test_sparse_text_configs_get_the_defaults_of_their_class(void **stat
     }
 }
 
+// transformers 5 saves the number of experts as num_local_experts.
+static void test_experts_may_have_the_newer_name(void **state)
+{
+    (void)state;
+    parsed("Qwen3VLMoeForConditionalGeneration", "\"text_config\":{\"num_local_experts\":128}");
+    assert_int_equal(config.experts.count, 128);
+    refused("Qwen3VLMoeForConditionalGeneration",
+            "\"text_config\":{\"num_local_experts\":128,\"num_experts\":64}",
+            "num_local_experts is 128, but num_experts is 64");
+}
+
 // The field of either level ties the head, as in the reference; absent: the checkpoint decides.
 static void test_head_is_tied_by_the_right_level(void **state)
 {
@@ -347,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sparse_text_configs_get_the_defaults_of_their_class),
+        cmocka_unit_test(test_experts_may_have_the_newer_name),
         cmocka_unit_test(test_head_is_tied_by_the_right_level),
         cmocka_unit_test(test_positions_in_three_dimensions_are_plain_for_text),
         cmocka_unit_test(test_windows_follow_the_class),
