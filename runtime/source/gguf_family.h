@@ -20,9 +20,9 @@ enum gguf_family_flag {
     GGUF_LAYER_NORM = 256,   // norms are LayerNorm; norms of q and k are refused
     GGUF_LOGIT_SCALE = 512,  // logits are multiplied by logit_scale
     GGUF_ROPE_WINDOW = 1024, // only layers with a window have rotary embeddings
-    GGUF_YARN_EXACT = 4096,  // the limits of yarn are not rounded
     GGUF_QK_NORM = 2048,     // use_qk_norm is written: true if q and k have norms
-    GGUF_ROTARY = 4096,      // an encoder with a rotary embedding in place of a table of positions
+    GGUF_YARN_EXACT = 4096,  // the limits of yarn are not rounded; yarn is the default scaling
+    GGUF_ROTARY = 8192,      // an encoder with a rotary embedding in place of a table of positions
 };
 
 // Values of expert_gating_func.
@@ -35,14 +35,14 @@ enum gguf_mixture_flag {
     MIXTURE_GROUPS = 8,   // expert_group_count and expert_group_used_count are read
 };
 
-// How a family with mixtures of experts writes them, and the keys of config.json for it.
+// The mixture of experts of a family: the keys of config.json for it, and what is served.
 struct gguf_mixture {
     const char *generator;                   // name in config.json of a file with experts
     const char *count, *chosen;              // keys: number of experts; experts of a token
     const char *width;                       // key: inner columns of an expert
     const char *shared_width, *shared_count; // keys of the shared expert; NULL: the family has none
     const char *dense, *interval; // keys: layers before the first with experts; interval of these
-    enum gguf_score score;        // the only one that is served
+    enum gguf_score score;        // score that is served; other values are refused
     uint32_t flags;               // enum gguf_mixture_flag
 };
 
