@@ -39,11 +39,11 @@ struct parcels {
 
 struct peer { // another node; on the others only node 0
     bool joined;
-    bool done; // true: it knows that the group has ended
-    bool gone; // true: its connection is closed; what it sent before may still be unread
+    bool done; // true if it knows that the group has ended
+    bool gone; // true if its connection is closed; earlier messages of it may still be unread
     uint8_t identity[IDENTITY_MAX]; // node 0: address of its connection
     size_t identity_bytes;
-    uint64_t heard_ns;    // when its last message came
+    uint64_t heard_ns;    // time of its last message
     struct parcel *hello; // node 0: its HELLO, until the nodes have met
 };
 
@@ -59,8 +59,8 @@ struct channel {
     // guarded by `lock`
     enum channel_stage stage;
     struct error err; // STAGE_FAILED
-    bool told;        // true: this node has sent the end of the group, whose receipt nodes confirm
-    bool closing, reported, left;
+    bool told; // true if this node has sent END, REFUSE or FAULT, whose receipt the nodes confirm
+    bool closing, reported, left;     // thread must end; `lost` was called; `leave` must be called
     bool stopped[MESSAGE_MODELS_MAX]; // data lanes
     struct facts facts;               // not node 0: for HELLO; NULL until channel_meet
     bool hello_sent;
@@ -226,8 +226,8 @@ static uint32_t peer_find(const struct channel *c, const uint8_t *identity, size
 }
 
 // Sends a REFUSE to a connection that is no node's.
-static void stranger_refuse(struct channel *c, const uint8_t *identity, size_t bytes,
-                            const char *sentence)
+static void connection_refuse(struct channel *c, const uint8_t *identity, size_t bytes,
+                              const char *sentence)
 {
     const struct channel_part part = {sentence, strlen(sentence)};
     struct parcel *parcel = parcel_make(c, MESSAGE_REFUSE, 0, 0, &part, 1);
@@ -236,7 +236,7 @@ static void stranger_refuse(struct channel *c, const uint8_t *identity, size_t b
     parcel_free(parcel);
 }
 
-// Node 0: handles a message of a connection that is no node's yet. Takes the parcel.
+// Node 0: handles a message of a connection that is no node's yet, and owns the parcel.
 static void hello_handle(struct channel *c, const uint8_t *identity, size_t bytes,
                          struct parcel *parcel)
 {
@@ -251,7 +251,7 @@ static void hello_handle(struct channel *c, const uint8_t *identity, size_t byte
         snprintf(sentence, sizeof sentence,
                  "another process with --node-rank %u is connected to node 0", node);
     if (sentence[0]) {
-        stranger_refuse(c, identity, bytes, sentence);
+        connection_refuse(c, identity, bytes, sentence);
         parcel_free(parcel);
         return;
     }
@@ -271,27 +271,34 @@ static const char *message_fault(const struct channel *c, uint32_t from,
     bool leads = c->options.node == 0;
     switch (m->head.kind) {
     case MESSAGE_HELLO:
-        return "a second greeting";
+        return "a second HELLO";
     case MESSAGE_READY:
     case MESSAGE_RESULT:
     case MESSAGE_LEAVE:
-        return leads && c->stage != STAGE_MEETING ? NULL : "a message that only node 0 gets";
+        if (!leads)
+            return "a message that only node 0 gets";
+        return c->stage == STAGE_MEETING ? "a message before the nodes have met" : NULL;
     case MESSAGE_WELCOME:
     case MESSAGE_REFUSE:
-        return !leads && c->stage == STAGE_MEETING ? NULL : "a late greeting";
+        return !leads && c->stage == STAGE_MEETING ? NULL : "a late WELCOME or REFUSE";
     case MESSAGE_LAUNCH:
     case MESSAGE_SAMPLE:
-        return !leads && c->stage != STAGE_MEETING ? NULL : "a message that only node 0 sends";
+        if (leads)
+            return "a message that only node 0 sends";
+        return c->stage == STAGE_MEETING ? "a message before the nodes have met" : NULL;
     case MESSAGE_DATA:
-        if (c->stage == STAGE_MEETING || m->head.origin == c->options.node)
-            return "data of this node";
-        return leads && m->head.origin != from ? "data of another node" : NULL;
+        if (c->stage == STAGE_MEETING)
+            return "DATA before the nodes have met";
+        if (m->head.origin == c->options.node)
+            return "DATA of this node";
+        return leads && m->head.origin != from ? "DATA of another node" : NULL;
     default:
         return NULL;
     }
 }
 
-// Takes a message that a reader waits for, and passes DATA on to the other nodes.
+// Puts a message into the lane of its reader; node 0 also forwards DATA to the other nodes. Owns
+// the parcel.
 static void letter_file(struct channel *c, uint32_t from, struct parcel *parcel)
 {
     const struct message_head *head = &parcel->message.head;
@@ -300,7 +307,8 @@ static void letter_file(struct channel *c, uint32_t from, struct parcel *parcel)
         &c->lanes[data ? head->origin : from][head->model][data ? LANE_DATA : LANE_CONTROL];
     if (lane->count == LANE_LETTERS) {
         struct error err;
-        error_set(&err, STATUS_DEVICE_FAULT, "%s sends more than it is asked for", words(c, from));
+        error_set(&err, STATUS_DEVICE_FAULT, "%s sent more than %d messages before they were read",
+                  words(c, from), LANE_LETTERS);
         fault(c, &err);
         parcel_free(parcel);
         return;
@@ -317,7 +325,7 @@ static void letter_file(struct channel *c, uint32_t from, struct parcel *parcel)
     pthread_cond_broadcast(&c->moved);
 }
 
-// Handles a message of a node; takes the parcel. The caller holds the lock.
+// Handles a message of a node and owns the parcel. The caller holds the lock.
 static void message_handle(struct channel *c, uint32_t from, struct parcel *parcel)
 {
     const struct node_message *m = &parcel->message;
@@ -389,9 +397,9 @@ static bool message_receive(struct channel *c)
         error_prefix(&err, "%s", words(c, from));
         fault(c, &err);
         parcel_free(parcel);
-    } else { // a stranger
+    } else { // a connection that is no node's
         if (c->options.node == 0)
-            stranger_refuse(c, identity, (size_t)bytes, "node 0 cannot read the first message");
+            connection_refuse(c, identity, (size_t)bytes, "node 0 cannot read the first message");
         parcel_free(parcel);
     }
     pthread_mutex_unlock(&c->lock);
@@ -481,12 +489,12 @@ static void *channel_main(void *argument)
     while (!closing) {
         zmq_pollitem_t items[] = {{c->socket.socket, 0, ZMQ_POLLIN, 0},
                                   {NULL, waker_fd(c->waker), ZMQ_POLLIN, 0},
-                                  {c->socket.keeper, 0, ZMQ_POLLIN, 0}};
+                                  {c->socket.zap, 0, ZMQ_POLLIN, 0}};
         uint64_t now = clock_ns();
         long wait_ms = now >= next ? 0 : (long)((next - now) / 1000000 + 1);
-        zmq_poll(items, c->socket.keeper ? 3 : 2, wait_ms);
+        zmq_poll(items, c->socket.zap ? 3 : 2, wait_ms);
         waker_clear(c->waker);
-        socket_keep(&c->socket);
+        socket_zap_answer(&c->socket);
         while (message_receive(c))
             ;
         pthread_mutex_lock(&c->lock);
@@ -714,7 +722,7 @@ enum status channel_receive(struct channel *c, uint32_t from, uint32_t model,
         in_time = await(c, deadline_ns);
     if (status == STATUS_OK && !parcel)
         status = in_time
-                     ? error_set(err, STATUS_DEVICE_FAULT, "the step was given up")
+                     ? error_set(err, STATUS_DEVICE_FAULT, "the step was cancelled")
                      : error_set(err, STATUS_TIMEOUT, "%s did not respond in time", words(c, from));
     pthread_mutex_unlock(&c->lock);
     if (parcel)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The channel of a weft that was built without libzmq: it cannot be opened; see channel.h.
+// Takes the place of channel.c in a build without libzmq: the channel cannot be opened.
 #include "cluster/channel.h"
 
 static const char missing[] =

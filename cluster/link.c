@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps and collectives as messages; see link.h. The thread of the model's engine, or of
-// cluster_follow, calls all functions but `exchange`, which a rank's thread calls, and `stop`.
+// cluster_follow, calls all functions except `exchange`, which a rank's thread calls, and `stop`,
+// which any thread may call.
 #include "cluster/link.h"
 
 #include "base/arena.h"
@@ -24,7 +25,7 @@ static uint32_t ranks_each(const struct cluster_link *l)
     return l->options.ranks / l->options.nodes;
 }
 
-// Returns the range of bytes that the ranks of a node have.
+// Writes the range of bytes of a node's ranks: [*first, *end).
 static void range_of(const struct cluster_link *l, uint32_t node, const size_t ends[RANKS_MAX],
                      size_t *first, size_t *end)
 {

@@ -79,7 +79,7 @@ struct text message_sentence(const struct node_message *message)
 {
     struct text text = {message->at, message->bytes};
     return text.bytes > 0 && text_is_plain(text) ? text
-                                                 : text_of("the sentence of a node is no text");
+                                                 : text_of("a sentence that is not plain text");
 }
 
 void facts_add(struct facts *facts, const char *name, const char *value)
@@ -100,8 +100,8 @@ void facts_free(struct facts *facts)
     *facts = (struct facts){0};
 }
 
-// Reads and removes a text that ends with a NUL. False if there is none, or it is too long or no
-// plain text.
+// Reads a text that ends with a NUL and removes it. Returns false if there is none, or if it is too
+// long or not plain text.
 static bool fact_text(struct text *rest, struct text *out)
 {
     const char *end = rest->bytes > 0 ? memchr(rest->at, '\0', rest->bytes) : NULL;
@@ -131,8 +131,8 @@ enum status hello_compare(const struct facts *own, uint32_t nodes, const struct 
     memcpy(&head, hello->at, sizeof head);
     if (head.version != MESSAGE_VERSION)
         return error_set(err, STATUS_INVALID,
-                         "%s speaks version %u of the protocol, node 0 version %d: start the same "
-                         "weft on all nodes",
+                         "%s uses version %u of the protocol, node 0 version %d: start the same "
+                         "version of weft on all nodes",
                          node, head.version, MESSAGE_VERSION);
     if (head.nodes != nodes)
         return error_set(err, STATUS_INVALID,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between the nodes of a group. A message is a header and a payload; both ends run the
-// same version on the same kind of machine, which the first message, HELLO, makes sure. The parser
-// trusts nothing. Pure functions.
+// The messages between the nodes of a group. A message is a header and a payload in the byte order
+// of the machine: HELLO, the first message, verifies that both nodes run the same version on the
+// same instruction set. The parser checks every field. Pure functions.
 #pragma once
 
 #include "base/status.h"
@@ -22,29 +22,29 @@ enum {
 };
 
 enum message_kind {
-    // Until the group is complete. Payload of HELLO: struct hello_head, then facts; of REFUSE: a
-    // sentence.
+    // Messages until the group is complete. Payload of HELLO: struct hello_head, then facts; of
+    // REFUSE: a sentence.
     MESSAGE_HELLO,   // to node 0
-    MESSAGE_WELCOME, // from node 0: all nodes are there and agree
+    MESSAGE_WELCOME, // from node 0: all nodes are connected and their facts are equal
     MESSAGE_REFUSE,  // from node 0: the group does not start
-    // For one model.
+    // Messages for one model.
     MESSAGE_READY,  // to node 0: the weights are loaded
-    MESSAGE_LAUNCH, // from node 0: a batch (runtime/model/batch_wire.h)
-    MESSAGE_SAMPLE, // from node 0; number: masks, which are the payload
-    MESSAGE_RESULT, // to node 0; number: step; payload: the hash of its results
-    MESSAGE_DATA,   // to all others; number: of the exchange; payload: pieces of a collective
-    // For the group.
-    MESSAGE_PING,  // each second in both directions
-    MESSAGE_FAULT, // in both directions: a sentence; the group ends
-    MESSAGE_LEAVE, // to node 0: the node was asked to stop
-    // from node 0: the group ends without a fault; to node 0: it is known that the group ends
+    MESSAGE_LAUNCH, // from node 0; number: step; payload: a batch (runtime/model/batch_wire.h)
+    MESSAGE_SAMPLE, // from node 0; number: masks; payload: [masks][words of the vocabulary] u32
+    MESSAGE_RESULT, // to node 0; number: step; payload: struct hash of its results
+    MESSAGE_DATA,   // to all others; number: exchange; payload: pieces of a collective
+    // Messages for the group.
+    MESSAGE_PING,  // in both directions, each second; until the group is complete more often
+    MESSAGE_FAULT, // in both directions; payload: a sentence; the group ends
+    MESSAGE_LEAVE, // to node 0: the node got a signal to stop
+    // from node 0: the group ends without a fault; to node 0: receipt of END, FAULT or REFUSE
     MESSAGE_END,
     MESSAGE_KINDS
 };
 
 struct message_head {
     uint8_t magic[4];
-    uint8_t kind, origin; // origin: node that made the message
+    uint8_t kind, origin; // enum message_kind; node that created the message
     uint16_t model;       // index among the split models
     uint64_t number;
 };
@@ -59,29 +59,31 @@ struct node_message {
 void message_head_write(void *to, enum message_kind kind, uint32_t origin, uint32_t model,
                         uint64_t number);
 // Reads a message of a group of `nodes` nodes with `models` split models; `out` points into it.
-// INVALID if the header is none, or the payload has a size that its kind cannot have.
+// INVALID if the header is malformed, or the payload has a size that its kind cannot have.
 enum status message_parse(struct node_message *out, const void *at, size_t bytes, uint32_t nodes,
                           uint32_t models, struct error *err) MUST_USE;
-// Returns the sentence of a REFUSE or FAULT as text of one line; borrowed.
+// Returns the sentence of a REFUSE or FAULT, or a constant if it is not UTF-8 of one line; points
+// into the message.
 struct text message_sentence(const struct node_message *message);
 
 struct hello_head {
     uint32_t version, nodes;
 };
 
-// The facts that a node states about itself: pairs of name and value, in a fixed order.
+// The facts that a node states about itself: pairs of name and value, in a fixed order. Freed by
+// facts_free.
 struct facts {
     char *at; // "name\0value\0...", or NULL
     size_t bytes;
 };
 
-// Adds a fact. Both texts have no NUL and are cut at MESSAGE_FACT_TEXT_MAX - 1 bytes.
+// Adds a fact. Name and value are cut at MESSAGE_FACT_TEXT_MAX - 1 bytes.
 void facts_add(struct facts *facts, const char *name, const char *value);
 void facts_free(struct facts *facts);
-// Reads and removes the first pair of *rest. False: nothing is left, or the text is malformed (then
-// rest->bytes is not 0).
+// Reads the first pair of *rest and removes it from *rest. Returns false if nothing is left or the
+// text is malformed; then rest->bytes is not 0.
 bool facts_next(struct text *rest, struct text *name, struct text *value);
-// Compares the payload of a HELLO with what this node states. INVALID with one sentence about the
-// first difference; node: words for the other node.
+// Compares the payload of a HELLO that message_parse has accepted with the facts of this node.
+// INVALID with one sentence about the first difference. node: name of the other node in messages.
 enum status hello_compare(const struct facts *own, uint32_t nodes, const struct node_message *hello,
                           const char *node, struct error *err) MUST_USE;

@@ -12,8 +12,7 @@ enum setting { SETTING_COUNT, SETTING_RANK, SETTING_ADDRESS, SETTING_PORT, SETTI
 static const char *const option_names[SETTINGS] = {"--nnodes", "--node-rank", "--master-addr",
                                                    "--master-port"};
 
-// Slurm's variables are those of a job step (srun), because a batch script has the job's, too,
-// although it runs once.
+// Slurm's variables are those of a job step (srun): a batch script, which runs once, has the job's.
 static const struct variable {
     enum setting setting;
     const char *name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several nodes a process is, and where node 0 listens: from the options, else from the
-// environment that Slurm, mpirun, torchrun or a LeaderWorkerSet sets. A node is one process. Pure
-// functions.
+// Determines which of several nodes a process is, and where node 0 listens, from the options or
+// else from the environment that Slurm, mpirun, torchrun or a LeaderWorkerSet sets. A node is one
+// process. Pure functions.
 #pragma once
 
 #include "base/status.h"
@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 enum {
-    NODES_MAX = 8,
+    NODES_MAX = 8, // RANKS_MAX ranks, one for each node
     NODE_RANK_MAX = 7,
-    NODES_PORT = 29501,
+    NODES_PORT = 29501, // default of --master-port
     NODE_RANK_UNSET = 0x7FFFFFFF,
-    NODE_ADDRESS_MAX = 256
+    NODE_ADDRESS_MAX = 256 // bytes of a host name, with the NUL
 };
 
 struct nodes_options {       // as given on the command line
@@ -28,15 +28,16 @@ struct nodes {
     uint32_t count, rank; // count 1: one process, no other node
     char address[NODE_ADDRESS_MAX];
     uint32_t port;
-    const char *count_from, *rank_from; // option or environment variable, for messages
+    // names of the option or environment variable with the value, for messages; NULL: default
+    const char *count_from, *rank_from;
 };
 
-// Fills `out`; options precede the environment. environment returns a variable, or NULL if it is
-// unset or empty. INVALID with one sentence if a value is malformed or missing, if two variables
-// contradict each other, or if the rank is not below the number of nodes.
+// Fills `out`; options have precedence over the environment. environment returns the value of a
+// variable, or NULL if it is unset or empty. INVALID with one sentence if a value is malformed or
+// missing, if two variables contradict each other, or if the rank is not below the number of nodes.
 enum status nodes_find(struct nodes *out, const struct nodes_options *options,
                        const char *(*environment)(const char *name), struct error *err) MUST_USE;
 
-// Writes the first host of a list of Slurm, such as "gpu[03-05,9],login": "gpu03". Returns false if
-// it is no such list or does not fit.
+// Writes the first host of a host list of Slurm: "gpu03" of "gpu[03-05,9],login". Returns false if
+// the list is malformed or the host needs more than `size` bytes.
 bool nodes_first_host(char *out, uint32_t size, const char *list);

@@ -62,11 +62,7 @@ static enum status secret_read(uint8_t out[32], const char *digits, struct error
     for (int i = 0; i < 32; i++) {
         unsigned byte = 0;
         for (int k = 0; k < 2; k++) {
-            char c = digits[2 * i + k];
-            int value = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
+            int value = text_hex(digits[2 * i + k]);
             if (value < 0)
                 return error_set(err, STATUS_INVALID,
                                  "the secret of the cluster must be %d hexadecimal digits, and "
@@ -105,8 +101,8 @@ static enum status keys_set(struct node_socket *s, const struct channel_options 
                          zmq_has("curve") ? zmq_strerror(errno) : "it was built without CURVE");
     if (!server)
         return STATUS_OK;
-    s->keeper = zmq_socket(s->context, ZMQ_REP);
-    if (!s->keeper || zmq_bind(s->keeper, "inproc://zeromq.zap.01") != 0)
+    s->zap = zmq_socket(s->context, ZMQ_REP);
+    if (!s->zap || zmq_bind(s->zap, "inproc://zeromq.zap.01") != 0)
         return zmq_error(err, "opening", "the handler of keys");
     return STATUS_OK;
 }
@@ -176,7 +172,7 @@ enum status socket_open(struct node_socket *s, const struct channel_options *opt
 
 void socket_close(struct node_socket *s, int linger_ms)
 {
-    void *const sockets[] = {s->socket, s->monitor, s->keeper};
+    void *const sockets[] = {s->socket, s->monitor, s->zap};
     for (int i = 0; i < 3; i++) {
         int linger = i == 0 ? linger_ms : 0;
         if (!sockets[i])
@@ -209,22 +205,22 @@ static int frames_read(void *socket, char frames[][64], size_t bytes[], int max)
 }
 
 // A request has the frames version, number, domain, address, identity, mechanism and key.
-void socket_keep(struct node_socket *s)
+void socket_zap_answer(struct node_socket *s)
 {
     enum { FRAMES = 7, NUMBER = 1, MECHANISM = 5, KEY = 6 };
     char frames[FRAMES][64];
     size_t bytes[FRAMES];
-    for (int count; s->keeper && (count = frames_read(s->keeper, frames, bytes, FRAMES)) > 0;) {
+    for (int count; s->zap && (count = frames_read(s->zap, frames, bytes, FRAMES)) > 0;) {
         bool known = count == FRAMES && bytes[MECHANISM] == 5 &&
                      memcmp(frames[MECHANISM], "CURVE", 5) == 0 && bytes[KEY] == sizeof s->key &&
                      memcmp(frames[KEY], s->key, sizeof s->key) == 0;
         size_t number = count > NUMBER && bytes[NUMBER] <= 64 ? bytes[NUMBER] : 0;
-        zmq_send(s->keeper, "1.0", 3, ZMQ_SNDMORE);
-        zmq_send(s->keeper, frames[NUMBER], number, ZMQ_SNDMORE);
-        zmq_send(s->keeper, known ? "200" : "400", 3, ZMQ_SNDMORE);
-        zmq_send(s->keeper, "", 0, ZMQ_SNDMORE);
-        zmq_send(s->keeper, "", 0, ZMQ_SNDMORE);
-        zmq_send(s->keeper, "", 0, 0);
+        zmq_send(s->zap, "1.0", 3, ZMQ_SNDMORE);
+        zmq_send(s->zap, frames[NUMBER], number, ZMQ_SNDMORE);
+        zmq_send(s->zap, known ? "200" : "400", 3, ZMQ_SNDMORE);
+        zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
+        zmq_send(s->zap, "", 0, ZMQ_SNDMORE);
+        zmq_send(s->zap, "", 0, 0);
     }
 }
 

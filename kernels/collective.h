@@ -35,15 +35,15 @@ struct all_gather_args {
     uint32_t ends[RANKS_MAX];
 };
 
-// How the ranks of a communicator that are in this process reach those in other processes. All
-// processes give their ranks consecutive numbers, and all make the same calls in the same order.
+// Connects the ranks of a communicator in this process with those in other processes. The ranks of
+// a process have consecutive numbers, and all processes make the same calls in the same order.
 struct comm_link {
     void *context;
     uint32_t first, ranks; // number of the first rank of this process; ranks of all processes
-    // Sends the bytes of the ranks of this process to the other processes and receives theirs. The
-    // bytes of rank r end before ends[r], where those of rank r + 1 begin. Called by one thread at
-    // a time; blocks until all have arrived. DEVICE_FAULT if a process is lost, if it sends another
-    // number of bytes, and after abort.
+    // Sends the bytes of the ranks of this process to the other processes and receives theirs.
+    // pieces: bytes of all ranks; those of rank r end before ends[r], where those of rank r + 1
+    // begin. Called by one thread at a time; blocks until all have arrived. DEVICE_FAULT if a
+    // process is lost or sends another number of bytes, and after abort.
     enum status (*exchange)(void *context, void *pieces, const size_t ends[RANKS_MAX]);
     // Ends the exchange in progress and all later ones in this process. Any thread; does not block.
     void (*abort)(void *context);

@@ -41,8 +41,8 @@ static uint32_t port_free(void)
 struct node {
     struct channel_options options;
     const char *folder;
-    const char *blocks; // what it states
-    uint32_t ranks;     // of all nodes
+    const char *blocks; // value of its fact "KV blocks"
+    uint32_t ranks;     // number of ranks of all nodes
     struct channel *channel;
     struct cluster_link *link;
     struct rig rig;
@@ -262,7 +262,7 @@ static void test_nodes_compute_as_one_process(void **state)
     folder_remove(folder);
 }
 
-// A fault on node 0 ends the other nodes, whatever they are doing, with its sentence.
+// A fault on node 0, here while the other nodes open the model, ends them with its sentence.
 static void test_a_fault_ends_the_group(void **state)
 {
     (void)state;
@@ -288,8 +288,8 @@ static void test_a_fault_ends_the_group(void **state)
     folder_remove(folder);
 }
 
-// A node that was asked to stop reports it to node 0. A fault of a node between two steps is
-// noticed at once, and the next step fails with its sentence.
+// channel_leave of a node reaches node 0. Node 0 detects a fault of a node between two steps, and
+// the next step fails with its sentence.
 static void test_a_fault_between_steps_is_noticed(void **state)
 {
     (void)state;
@@ -325,8 +325,8 @@ static void test_a_fault_between_steps_is_noticed(void **state)
     folder_remove(folder);
 }
 
-// Differences, a second process with the same rank, another secret and none: all are refused, and
-// the sentence names the node and the value.
+// Nodes with different facts, with another secret or without one are refused, and the sentence
+// names the node and the value.
 static void test_nodes_that_differ_do_not_meet(void **state)
 {
     (void)state;
