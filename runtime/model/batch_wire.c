@@ -149,7 +149,10 @@ static bool new_sequences_fit(struct batch *b, const struct model_facts *facts)
             params->bias_count > limits->bias_max ||
             !span_fits(new->bias_at, params->bias_count, b->bias_count))
             return false;
-        // the ops check the token ids of these lists and the penalty row
+        if ((params->flags & SAMPLE_PENALTY) && params->penalty_row != STEP_NO_ROW &&
+            params->penalty_row >= limits->penalty_rows)
+            return false;
+        // the ops ignore token ids of these lists that are out of range
         if (params->top_logprobs > SAMPLE_TOP_MAX || params->stop_count > SAMPLE_STOP_IDS_MAX)
             return false;
     }

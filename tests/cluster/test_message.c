@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "cluster/message.h"
 #include "runtime/model/batch_wire.h"
+#include "tests/cluster/wire_facts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,14 +60,14 @@ struct hello {
     struct node_message message;
 };
 
-static void hello_make(struct hello *hello, uint32_t version, uint32_t nodes, const char *facts,
+static void hello_make(struct hello *hello, uint32_t version, uint32_t nodes, const char *pairs,
                        size_t bytes)
 {
     struct error err;
     struct hello_head head = {version, nodes};
     message_head_write(hello->bytes, MESSAGE_HELLO, 1, 0, 0);
     memcpy(hello->bytes + 16, &head, sizeof head);
-    memcpy(hello->bytes + 16 + sizeof head, facts, bytes);
+    memcpy(hello->bytes + 16 + sizeof head, pairs, bytes);
     assert_int_equal(
         message_parse(&hello->message, hello->bytes, 16 + sizeof head + bytes, 2, 1, &err),
         STATUS_OK);
@@ -115,25 +116,6 @@ static void test_the_first_difference_is_named(void **state)
                                   "the same options");
     facts_free(&own);
 }
-
-static const struct model_facts facts = {
-    .kind = MODEL_GENERATOR,
-    .vocab = 100,
-    .max_model_len = 64,
-    .paged = true,
-    .block_tokens = 16,
-    .block_count = 20,
-    .limits = {.rows_max = 4,
-               .tokens_max = 32,
-               .slots_max = 4,
-               .blocks_max = 4,
-               .changes_max = 8,
-               .new_sequences_max = 2,
-               .history_max = 16,
-               .bias_max = 3,
-               .penalty_rows = 2,
-               .vocab = 100},
-};
 
 static struct batch *batch_new(void)
 {
@@ -232,6 +214,8 @@ static void test_a_batch_out_of_range_is_refused(void **state)
     BREAK(batch_new_sequences(b)[0].history_output = 0xFFFFFFFF);
     BREAK(batch_new_sequences(b)[0].bias_at = 1);
     BREAK(batch_new_sequences(b)[0].params.bias_count = 4);
+    BREAK(batch_new_sequences(b)[0].params.flags = SAMPLE_PENALTY;
+          batch_new_sequences(b)[0].params.penalty_row = 2);
     BREAK(batch_new_sequences(b)[0].params.top_logprobs = SAMPLE_TOP_MAX + 1);
     BREAK(batch_new_sequences(b)[0].params.stop_count = SAMPLE_STOP_IDS_MAX + 1);
 #undef BREAK
