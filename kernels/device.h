@@ -170,9 +170,10 @@ struct device_api {
     // queried.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
                              struct error *);
-    // Joins the communicator with ranks in other processes; comm_open has named those of this
-    // process. Called before the first collective. The link must outlive the communicator.
-    // comm_abort then aborts the link, too. NULL: all ranks of a communicator are in one process.
+    // Joins the communicator, which comm_open has opened for the ranks of this process, with ranks
+    // in other processes; call it before the first collective. The link must outlive the
+    // communicator; comm_abort then aborts it, too. NO_MEMORY. The member is NULL for a device
+    // whose communicators cannot span processes.
     enum status (*comm_join)(struct comm *, const struct comm_link *link, struct error *err);
     void (*comm_abort)(struct comm *);
     void (*comm_close)(struct comm *); // NULL is allowed

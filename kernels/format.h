@@ -14,7 +14,7 @@
 //   int4z_32, _64, _128  (code - zero) * scale     groups: scale f16, zero point of 4 bits
 //
 // Codes are unsigned; Q8_0's int8 elements are held with 128 added. Twice the value of an E2M1 code
-// is a whole number (weight_e2m1_twice).
+// is an integer (weight_e2m1_twice).
 #pragma once
 
 #include <stdbool.h>
@@ -54,7 +54,8 @@ struct weight_format_facts {
     bool e2m1;         // true if codes are E2M1 and scales are powers of two
 };
 
-// Returns twice the value of a code of E2M1: 0, 1, 2, 3, 4, 6, 8 or 12; bit 3 is the sign.
+// Returns twice the value of a 4-bit code of E2M1: 0, 1, 2, 3, 4, 6, 8 or 12, negative if bit 3 is
+// set.
 static inline int32_t weight_e2m1_twice(uint32_t code)
 {
     int32_t low = code & 7, value = low < 4 ? low : low < 6 ? 2 * low - 4 : 4 * low - 16;

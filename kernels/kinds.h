@@ -29,5 +29,5 @@ enum pooling {
 // reach.
 enum { BIAS_REACH_MAX = 1 << 20 };
 
-// The sum of the softmax of a head with a sink has one more term, exp(sink), which has no value:
-// the weights of the keys add up to less than 1.
+// A sink of a head is a logit without a key and a value: the sum of the softmax has one more term,
+// exp(sink), so the weights of the keys add up to less than 1.

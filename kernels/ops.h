@@ -133,7 +133,7 @@ struct attn_args {
     struct attn_shape shape;
     uint32_t blocks_max, block_shift, row_count, token_count, reach;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
-    const struct weight *bias, *sinks; // [heads][2 * reach + 1], [heads] (kinds.h); or NULL
+    const struct weight *bias, *sinks; // [heads][2 * reach + 1], [heads], f32 (kinds.h); or NULL
 };
 
 // out[t][i] = act(gate) * up with in = [gate | up]; GATE_CLAMPED: see kinds.h.
@@ -144,7 +144,7 @@ struct swiglu_args {
     uint32_t rows, width;
     const struct weight *next; // weight of the next product, which may be prefetched; or NULL
     enum gate gate;            // the function act
-    float limit, alpha;        // of GATE_CLAMPED; above 0
+    float limit, alpha;        // parameters of GATE_CLAMPED, above 0; not used by others
 };
 
 struct activate_args { // in place

@@ -78,9 +78,9 @@ enum weight_int4_order {
 // (code - zero) * scale. It goes into parts of a weight that are held as Q4_0 or in an int4 format
 // whose groups divide those of the matrix; with zeros only in a format with zero points. Scales are
 // held as float16: bfloat16 and float32 are rounded, which is exact for bfloat16 from 2^-17 on, and
-// weight_put refuses those above float16's largest number. If e2m1 is set, codes are E2M1 and
-// scales the bytes of powers of two, as of MXFP4, which is the format of the part; there are no
-// zeros then. The arrays may have any alignment.
+// weight_put refuses those above float16's largest number. If e2m1 is set, codes are E2M1, a scale
+// is a byte e for 2^(e - 127) as in MXFP4, the part must be held as MXFP4, and zeros is NULL. The
+// arrays may have any alignment.
 struct weight_int4 {
     enum weight_int4_order order;
     const void *codes, *scales;
@@ -89,7 +89,7 @@ struct weight_int4 {
     enum dtype scale_dtype; // F32, BF16 or F16
     uint32_t n, k;          // number of rows and of columns of the matrix
     uint32_t group;         // number of columns with one scale; the last group may have fewer
-    bool e2m1;              // true: scale_dtype is not used
+    bool e2m1;              // true if codes are E2M1; scale_dtype is then not used
 };
 
 // The part of one checkpoint tensor that goes into a weight: rows x cols elements in host byte

@@ -12,8 +12,8 @@
 // same bits. The scale w of a nested format is d * s, which is exact in float32 (Q6_K: d); the
 // least of a zero point is -(scale * zero), which is exact too.
 //
-// Codes of MXFP4 are held as they are, and twice their value plus 16 is the unsigned number that is
-// multiplied; the zero is 16. Its scales are held as bfloat16, which is exact.
+// MXFP4's codes are held unchanged; the unsigned number that is multiplied is twice the code's
+// value plus 16, so the zero is 16. Its scales are held as bfloat16, which is exact.
 //
 // Layout: a panel is 16 rows (output columns), a piece is a panel's part of K: 256 elements in
 // nested formats, four blocks in formats with zero points, else two blocks. If K is no multiple of

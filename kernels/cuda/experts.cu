@@ -10,9 +10,9 @@
 
 // The kernel is chosen by the average number of rows of an expert, which the host knows.
 enum {
-    EXPERTS_TILE1_MAX = 4,  // rows; up to this tiles of 8 rows
-    EXPERTS_TILE4_MAX = 32, // rows; up to this tiles of 32, then the wide product's tiles
-    EXPERTS_WARPS = 4,      // warps of a tile of few rows: experts have few parts of K
+    EXPERTS_TILE1_MAX = 4,  // most rows per expert for tiles of 8 rows
+    EXPERTS_TILE4_MAX = 32, // most rows per expert for tiles of 32 rows; above, the wide tiles
+    EXPERTS_WARPS = 4,      // warps of a tile of 8 or 32 rows: experts have few parts of K
 };
 
 struct experts_run {
@@ -73,9 +73,9 @@ static __device__ __forceinline__ bool tile_find(const experts_run &e, uint32_t 
     return true;
 }
 
-// Finds a tile and makes the product *g of its expert's matrix, whose tokens are sorted rows up to
-// the tile's end; *first: the tile's first row; *before: rows of the stack before the matrix.
-// Returns false if there is no such tile.
+// Finds a tile and sets *g to the product with its expert's matrix, whose tokens are the sorted
+// rows up to the tile's end; *first: the tile's first row; *before: rows of the stack before the
+// matrix. Returns false if there is no such tile.
 template <uint32_t SIZE>
 static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32_t tile,
                                                     gemm_run *g, uint32_t *first, uint32_t *before)

@@ -28,7 +28,8 @@ struct gemm_run {
     bool vectors; // true if x can be read in vectors of 8
 };
 
-// Returns the row of x of a token; in a product of experts it is that of a sorted row (experts.cu).
+// Returns the row of x of a token. A product of experts has a functor in its place that returns the
+// row of x of a sorted row (experts.cu).
 struct row_itself {
     __device__ __forceinline__ uint32_t operator()(uint32_t token) const
     {

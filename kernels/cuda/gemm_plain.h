@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tile of the plain product, for float32 and for mixed types, shared by gemm_wide.cu and
-// experts.cu: parts of K as in gemm_small.h, with a fixed tree over the lanes. No tensor cores: for
-// float32, where exactness matters more than speed.
+// experts.cu: parts of K as in gemm_small.h, with a fixed tree over the lanes. It uses no tensor
+// cores, which would round float32.
 #pragma once
 
 #include "kernels/cuda/gemm.h"
@@ -28,8 +28,8 @@ struct plain_run {
     enum dtype dtype; // dtype of the weight
 };
 
-// One feature and PLAIN_TOKENS tokens from `token` on, by one warp; row_of: the row of x of each
-// token (gemm.h).
+// A warp computes one feature of PLAIN_TOKENS tokens from `token` on. row_of: returns the row of x
+// of a token (gemm.h). before: see gemm_store.
 template <class T, class R>
 static __device__ __forceinline__ void plain_tile(const plain_run &p, uint32_t feature,
                                                   uint32_t token, R row_of, uint32_t before)

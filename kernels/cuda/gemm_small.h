@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tile of the product for few tokens, shared by gemm_small.cu and experts.cu: some warps
+// The tile of the product for few tokens, shared by gemm_small.cu and experts.cu: WARPS warps
 // compute 16 features x 8 * TILES tokens. The parts of K are distributed over the warps and added
 // in index order.
 #pragma once
@@ -42,7 +42,7 @@ template <class T, class W, int TILES> struct small_rows {
     const W *lo, *hi;
     const T *token[TILES];
 };
-// feature, token: the first of the tile; row_of: the row of x of each token (gemm.h).
+// feature, token: first of the tile. row_of: returns the row of x of a token (gemm.h).
 template <class T, class W, int TILES, class R>
 static __device__ __forceinline__ small_rows<T, W, TILES>
 small_rows_of(const gemm_run &g, uint32_t feature, uint32_t token, R row_of)
@@ -111,9 +111,10 @@ static __device__ __forceinline__ uint32_t shared_at(uint32_t o)
     return o ^ (o >> 5 & 3u) << 3;
 }
 
-// The tile of 16 features from `feature` and 8 * TILES tokens from `token` on, by WARPS warps: in
-// round i warp w sums part WARPS * i + w, then the parts of the round are added in order. Shared:
-// 512 bytes for each warp and each 8 tokens. A warp has the weights of four slabs in flight, 4 KB.
+// WARPS warps compute the tile of 16 features from `feature` and 8 * TILES tokens from `token` on:
+// in round i warp w sums part WARPS * i + w, then the parts of the round are added in order.
+// Shared: 512 bytes for each warp and each 8 tokens. A warp has the weights of four slabs in
+// flight, 4 KB. before: see gemm_store.
 template <class T, class W, int TILES, int WARPS>
 static __device__ __forceinline__ void
 small_tile(const gemm_run &g, uint32_t feature, uint32_t token, const small_rows<T, W, TILES> &rows,

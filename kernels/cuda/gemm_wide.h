@@ -69,7 +69,7 @@ template <class T, class W> struct wide_shares {
     wide_share<W, WIDE_FEATURES> weight;
     wide_share<T, WIDE_TOKENS> token;
 };
-// feature, token: the first of the tile; row_of: the row of x of each token (gemm.h).
+// feature, token: first of the tile. row_of: returns the row of x of a token (gemm.h).
 template <class T, class W, class R>
 static __device__ __forceinline__ wide_shares<T, W>
 wide_shares_of(const gemm_run &g, uint32_t feature, uint32_t token, R row_of)
@@ -115,9 +115,9 @@ static __device__ __forceinline__ void wide_slab(float c[2][4][4], const char *w
     }
 }
 
-// The tile of 128 features from `feature` and 64 tokens from `token` on, by 8 warps: 4 over
+// 8 warps compute the tile of 128 features from `feature` and 64 tokens from `token` on: 4 over
 // features x 2 over tokens, each 32 x 32. Shared: wide_bytes<W>(), dynamic; three stages of 64 k in
-// flight.
+// flight. before: see gemm_store.
 template <class T, class W>
 static __device__ __forceinline__ void wide_tile(const gemm_run &g, uint32_t feature,
                                                  uint32_t token, wide_shares<T, W> shares,

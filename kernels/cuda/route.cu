@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // route and combine, the ops before and after the products of experts. route chooses the experts of
-// each token, one warp per token, and sorts the pairs by expert, one block per expert. Both count
-// only what they read themselves, so nothing is carried from one launch to the next.
+// each token, one warp per token, and sorts the pairs by expert, one block per expert. Each block
+// counts the pairs itself, so no counters are kept from one launch to the next.
 #include "kernels/cuda/lane.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ static __device__ __forceinline__ float exp_of(float x)
     return ex2(mul_rn(x, 1.44269504088896341f));
 }
 
-// Returns a word, larger for larger numbers; at least 1, for NaN. 0 is for what cannot be chosen.
+// Returns a word that is larger for larger numbers, and 1 for NaN. The key 0 marks experts that
+// cannot be chosen.
 static __device__ __forceinline__ uint32_t key_of(float x)
 {
     uint32_t bits = float_bits(add_rn(x, 0.0f)); // -0 is 0
@@ -60,8 +61,8 @@ static __device__ __forceinline__ uint32_t largest_mark(const lane_keys<SLOTS> &
     return mark;
 }
 
-// Makes the keys of experts of all groups but those kept 0. A group's value is kept by the lane and
-// in the slot that an expert of its number would have.
+// Sets the keys of experts to 0 except in the groups that are kept. The value of a group is in the
+// lane and slot that an expert of its number would have.
 template <int SLOTS>
 static __device__ __forceinline__ void groups_exclude(const route_args &a, lane_keys<SLOTS> *key,
                                                       const lane_floats<SLOTS> &value)
@@ -101,7 +102,8 @@ static __device__ __forceinline__ void groups_exclude(const route_args &a, lane_
     }
 }
 
-// Makes the softmax of the values whose bit is set in `mark`, over the warp.
+// Computes the softmax of the values of the warp whose bit is set in `mark`; the others have no
+// meaning afterwards.
 template <int SLOTS>
 static __device__ __forceinline__ void softmax(lane_floats<SLOTS> *x, uint32_t mark)
 {
