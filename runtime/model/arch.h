@@ -92,7 +92,7 @@ struct arch_names {
     const char *distance;                     // FORM_BUCKETS: [buckets][heads]
     struct arch_tensor q, k, v, o;            // names lack ".weight" and ".bias"
     const char *q_norm, *k_norm;
-    const char *sinks; // [heads], see struct attn_args; complete name
+    const char *sinks; // [heads], see struct attn_args; without ".weight"
     // Norms before the block (decoders) or after it (encoders); norm_ffn NULL: the ffn reads
     // norm_attn.
     const char *norm_attn, *norm_ffn;
@@ -121,12 +121,12 @@ struct arch_experts {
     // If gate_stack and up_stack are equal, each expert has the rows of its gate before those of
     // up.
     const char *gate_stack, *up_stack, *down_stack;
-    bool complete; // names of stacks are complete, and biases have the tail "_bias"
-    bool turned;   // stacks are [experts][columns][rows], unless they hold codes
-    bool either;   // with `turned`: stacks may also be [experts][rows][columns]
-    bool paired;   // rows of gate and up alternate
-    bool biases;   // the router and the stacks have biases
-    bool clamped;  // swiglu_limit and swiglu_alpha are those of GATE_CLAMPED
+    bool complete; // true if names of stacks have no ".weight", and biases end with "_bias"
+    bool turned;   // true if stacks are [experts][columns][rows], unless they hold codes
+    bool either;   // true if stacks that are `turned` may also be [experts][rows][columns]
+    bool paired;   // true if rows of gate and up alternate
+    bool biases;   // true if the router and the stacks have biases
+    bool clamped;  // true if the gate is GATE_CLAMPED, with swiglu_limit and swiglu_alpha
     struct arch_tensor shared_gate, shared_up, shared_down;
     const char *shared_factor; // [1][hidden]: gate of the shared expert's output
 };

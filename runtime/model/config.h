@@ -60,7 +60,7 @@ struct layer_kind {
     bool gated;   // true if the feed-forward part multiplies act(x W1) by x W2
     bool experts; // true if the feed-forward part is the model's mixture of experts
     enum activation activation;
-    float gate_limit, gate_alpha; // of GATE_CLAMPED; 0: the gate is the activation
+    float gate_limit, gate_alpha; // parameters of GATE_CLAMPED; 0: the gate is the activation
 };
 
 struct model_config {
@@ -76,8 +76,8 @@ struct model_config {
     uint32_t dimension_count;
     uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // lengths to which vectors may be cut
     bool tied;                                 // true if the head is the embedding table
-    // tied_given: config.json has the field. If not, the head is tied if the checkpoint has none,
-    // or, without a checkpoint, if that of the text part usually is.
+    // tied_given: true if config.json has the field. Otherwise the head is tied if the checkpoint
+    // has none or, without a checkpoint, if tied_usually: the default of the text part is true.
     bool tied_given, tied_usually;
     bool qkv_bias, o_bias, ffn_bias; // true if these products have a bias
     bool up_plain;                   // true if the ffn's first product has no bias
@@ -110,10 +110,10 @@ struct model_config {
     // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
     double embed_factor, residual_factor, logit_factor;
     bool embed_root;
-    // Rerankers without a score head: ids of LogitScore (-1: none; lone_answer: only the first),
-    // else the form whose tokens make the score (RERANK_PAIR: that of the prompt).
+    // Rerankers without a score head. Tokens whose logits make the score: the ids of LogitScore
+    // (-1: none), else those of the form `answers`; if it is RERANK_PAIR, of the form `rerank`.
     int32_t yes_id, no_id;
-    bool lone_answer;
+    bool lone_answer; // true if LogitScore has no false_token_id: the score is one logit
     enum rerank_form answers;
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];

@@ -256,7 +256,8 @@ static void blocks_read(float *out, const struct tensor *tensor, uint64_t first,
     }
 }
 
-// Reads a rectangle whose columns lie apart, in bands of rows that share lines of the cache.
+// Reads a rectangle whose neighbouring columns are `step` elements apart, in bands of rows that
+// share cache lines.
 static void turned_read(float *out, const struct tensor *tensor, const struct tensor_place *place)
 {
     float column[PACKED_TILE_ROWS];

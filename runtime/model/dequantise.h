@@ -23,8 +23,8 @@ struct tensor_place {
     uint32_t first_row, rows;
     uint32_t first_col, cols;
     uint32_t stride; // elements from one row to the next: columns of the entire tensor
-    uint32_t step;   // elements from one column to the next; 0: 1. Only of tensors of floats
-    uint64_t skip;   // elements before row 0; only with a step
+    uint32_t step;   // elements from one column to the next, for tensors of floats; 0: 1
+    uint64_t skip;   // elements before row 0; 0 without a step
 };
 
 // Writes the elements of a rectangle to out[rows][cols]. The tensor must have a dtype or a known

@@ -6,7 +6,7 @@
 #include "runtime/model/arch.h"
 #include "runtime/model/tensors.h"
 
-// Names that all families of GGUF files have for the tensors of a mixture of experts.
+// Names of the tensors of a mixture of experts, equal for all families of GGUF files.
 extern const struct arch_experts gguf_experts;
 
 // Lists the tensors of a parsed GGUF file; *out and the names lie in the arena, the tensors point

@@ -10,9 +10,9 @@
 
 struct model_group;
 
-// All pointers must outlive the group.
+// The models, names, communicator and link must outlive the group; the array of models need not.
 struct group_args {
-    struct model *const *models; // [size] the opened models of the ranks of this process
+    struct model *const *models; // [size] the open models of the ranks of this process
     const char *const *names;    // [size] names of their devices, or NULL
     uint32_t size;
     const struct device_api *api;

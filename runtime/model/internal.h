@@ -70,11 +70,11 @@ struct model_parts {
     struct attn_shape shapes[CONFIG_KINDS_MAX]; // attention of each kind of layer
     _Atomic uint32_t loading;                   // rank being loaded; number of ranks: none
     struct model *model;                        // this rank's model once it is open
-    // first plan: plans of the other ranks of this process, from 1 on
+    // in the plan of the first rank of this process: plans of its other ranks, from index 1 on
     struct model_plan *others[RANKS_MAX];
 };
 
-// Returns the number of ranks in this process; 1 for a plan of one rank alone.
+// Returns the number of ranks that this plan covers: those of this process, or 1.
 uint32_t model_ranks_here(const struct model_parts *parts);
 
 // Closes the files of a plan's weights (plan.c); a second call does nothing.
@@ -130,7 +130,8 @@ struct model {
     bool slot_held, more; // true while the device slot is held; last value announced to the device
     uint64_t block_bytes; // KV block of this rank
     _Atomic uint64_t collectives_started; // number of collectives started
-    struct model *others[RANKS_MAX]; // first rank: models of the others of this process, from 1 on
+    struct model
+        *others[RANKS_MAX]; // in the first rank of this process: models of its others, from 1
     struct comm *comm;
     struct model_group *group;
 };

@@ -48,18 +48,18 @@ struct model_options {
     int penalty_rows;
     enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults
     struct model_defaults defaults; // used with DEFAULTS_GIVEN
-    // By form: ids of the tokens whose logits make the score (struct rerank_form_facts); -1: none.
+    // for each form: ids of its tokens `yes` and `no` (struct rerank_form_facts); -1: none
     int32_t answer_ids[RERANK_FORMS][2];
     int rerank; // rerankers: 1 + enum rerank_form; 0: the form that the folder indicates
     uint32_t tokenizer_length; // the tokenizer's limit, for embedders and rerankers; 0: none
-    // share.tp_size: number of devices that share the model. devices: one for each rank here, the
-    // first is the device of the plan; NULL: the plan is only for rank share.tp_rank.
+    // share.tp_size: number of ranks that share the model. devices: one for each rank of this
+    // process, the first is the device of the plan; NULL: the plan is only for rank share.tp_rank.
     struct model_share share;
     struct device *const *devices;
     // Name of each rank's device, for error messages; must outlive the model. May be NULL.
     const char *const *device_names;
-    // NULL, or the way to other processes with ranks (link.h); share.tp_rank is then the first
-    // here.
+    // Link to other processes with ranks (link.h), or NULL. With a link, share.tp_rank is the first
+    // rank of this process.
     const struct model_link *link;
     uint64_t start_ns; // several ranks: deadline of the steps in model_open; 0: MODEL_START_NS
     // NULL, or the plan of the same model with the same options on the same device. This model then
@@ -144,7 +144,7 @@ void model_close(struct model *model); // NULL is allowed; waits for ranks that 
 // Any thread, during model_open: returns the rank being loaded, or the number of ranks once all are
 // loaded. With one rank always 0.
 uint32_t model_plan_loading(const struct model_plan *plan);
-// After a failed step: returns the rank whose device failed; the number of ranks: not known.
+// After a failed step: returns the rank whose device failed, or the number of ranks: not known.
 uint32_t model_failed_rank(const struct model *model);
 const struct model_facts *model_facts(const struct model *model); // constant while it is open
 

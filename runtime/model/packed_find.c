@@ -30,7 +30,7 @@ struct module_find {
     struct text base;          // "model.layers.0.mlp.up_proj"
     const struct tensor *code; // tensor of the codes
     struct packed *p;
-    uint32_t stack; // number of matrices that the codes are; 0: one, which is no stack
+    uint32_t stack; // number of matrices in the tensor of codes; 0: one, without a dimension for it
 };
 
 static bool type_is(const struct tensor *tensor, const char *type)

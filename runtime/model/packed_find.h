@@ -8,7 +8,7 @@
 #include "runtime/model/tensors.h"
 
 struct packed_rules {
-    bool declared;   // true if the folder declares a quantisation
+    bool declared;   // true if a file of the folder declares the quantisation
     bool zeros_full; // GPTQ: true if zero points are stored as they are ("gptq_v2"), not less one
 };
 

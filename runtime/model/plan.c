@@ -46,7 +46,8 @@ static enum status prompt_choose(struct model_config *c, int wanted, bool first,
 {
     if (wanted == RERANK_PAIR)
         return error_set(err, STATUS_INVALID,
-                         "--rerank-prompt pair: a %s without a score head reads a prompt: name one",
+                         "--rerank-prompt pair: a %s without a score head reads a prompt: give "
+                         "yes-no, mxbai or bge-gemma",
                          c->name);
     if (wanted >= 0)
         c->rerank = (enum rerank_form)wanted;

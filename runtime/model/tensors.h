@@ -73,7 +73,7 @@ const char *tensors_name_in_file(const struct tensors *tensors, const char *name
 // user.
 struct tensors_words {
     const char *config, *types, *remedy;
-    const char *absent; // remedy of a tensor that is not in the files
+    const char *absent; // remedy for a tensor that is not in the files
 };
 const struct tensors_words *tensors_words(const struct tensors *tensors);
 // Returns true for a GGUF file, false for a folder.

@@ -89,8 +89,8 @@ struct weight_part {
     uint32_t from_row, from_col; // first row and column in the tensor
     uint32_t rows, cols;         // size of the part
     uint32_t stride;             // columns of the entire tensor
-    uint32_t step;               // elements from one column to the next; 0: 1, neighbours
-    uint64_t skip;               // elements of the tensor before the matrix that has the part
+    uint32_t step;               // elements from one column to the next; 0: 1
+    uint64_t skip;               // with a step: elements of the tensor before the part's matrix
     uint32_t head, rotary;       // rows of a head whose first `rotary` rows are interleaved; or 0
     float addend, factor;        // the values are (stored + addend) * factor; factor 0: as stored
     uint32_t seed;               // without a checkpoint: the part's first row in the unsplit weight
@@ -134,7 +134,7 @@ struct weight_list_args {
     struct device *device;
     int dtype;             // enum dtype, MODEL_INT4, or -1: the checkpoint's
     int32_t yes_id, no_id; // tokens whose logits make the score of a reranker without a head
-    bool lone_answer;      // true: the score is the logit of yes_id alone
+    bool lone_answer;      // true if the score is the logit of yes_id alone
 };
 
 // Returns the number of columns of which each rank's part of a feed-forward layer must be a

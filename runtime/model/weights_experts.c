@@ -32,7 +32,7 @@ static void add_rows(struct lister *p, uint32_t layer, enum layer_weight kind, c
     weight_add_as(p, &spec, true);
 }
 
-// Returns the tensor names of the checkpoint, of those parts that the family has.
+// Returns the tensor names of the checkpoint; NULL for parts that the family lacks.
 static struct arch_experts names_of(const struct lister *p)
 {
     struct arch_experts names = *p->config->arch->experts;

@@ -94,5 +94,5 @@ void weight_codes_choose(const struct lister *, struct weight_entry *);
 
 // weights_experts.c: adds the weights of a mixture of experts.
 void weight_add_experts(struct lister *, uint32_t layer);
-// out = name of the last product of layer 0's shared expert; returns false if the model has none.
+// Writes the name of the last product of layer 0's shared expert. Returns false if there is none.
 bool weight_shared_name(char *out, const struct lister *);

@@ -142,7 +142,8 @@ static void test_reranker_forms_are_chosen(void **state)
         {"Qwen3ForCausalLM", "yes", 0, NULL, RERANK_YES_NO},
         {"Qwen3ForCausalLM", "yes", 1 + RERANK_MXBAI, NULL, RERANK_MXBAI},
         {"Qwen3ForCausalLM", "yes", 1 + RERANK_PAIR,
-         "--rerank-prompt pair: a Qwen3ForCausalLM without a score head reads a prompt: name one",
+         "--rerank-prompt pair: a Qwen3ForCausalLM without a score head reads a prompt: give "
+         "yes-no, mxbai or bge-gemma",
          0},
         {"Qwen2ForCausalLM", "yes", 0,
          "the files do not determine which prompt this reranker reads: give --rerank-prompt yes-no "
