@@ -122,8 +122,8 @@ static uint32_t window_of(struct config_writer *w)
                                      : 0);
 }
 
-// Refuses an encoder whose head is not all in the file. Converters leave out the pooler of BERT,
-// and the head of DistilBERT has the names of RoBERTa's and another activation.
+// Refuses an encoder whose head is not completely in the file. Converters leave out the pooler of
+// BERT, and the head of DistilBERT has the names of RoBERTa's and another activation.
 static void head_check(struct config_writer *w)
 {
     struct text model = {NULL, 0};
@@ -133,9 +133,9 @@ static void head_check(struct config_writer *w)
     if (w->status == STATUS_OK &&
         (bert || !has_tensor(w, "cls.weight") || !has_tensor(w, "cls.output.weight")))
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
-                              "%s: the key %s.pooling_type is 4, a reranker whose head is not all "
-                              "in the file: only the heads of RoBERTa, XLM-RoBERTa and ModernBERT "
-                              "are, take the model's Hugging Face folder",
+                              "%s: the key %s.pooling_type is 4, a reranker whose head is not "
+                              "completely in the file: only the heads of RoBERTa, XLM-RoBERTa and "
+                              "ModernBERT are, take the model's Hugging Face folder",
                               w->file->name, w->family->name);
 }
 
@@ -461,9 +461,9 @@ static void put_decoder(struct config_writer *w)
                         flag_text(has_tensor(w, "blk.0.attn_q_norm.weight")));
 }
 
-// Writes what a rotary encoder has besides: biases, and windows on both sides of all but each n-th
-// layer. A file does not contain how the head of a reranker pools: it is read as llama.cpp reads
-// it.
+// Writes the further settings of a rotary encoder: its biases and, in all layers except each n-th,
+// a window on both sides. A file does not contain the pooling of a reranker's head; it is "mean",
+// as in llama.cpp.
 static void put_rotary_encoder(struct config_writer *w)
 {
     config_put_rope(w);

@@ -15,14 +15,14 @@ bool config_has_experts(struct config_writer *w)
     return config_count_get(w, "expert_count", always, EXPERTS_MOST, always ? (double)NAN : 0) > 0;
 }
 
-// Refuses a key whose value is not the one that the family has.
+// Refuses a key whose value differs from the only one that is served.
 static void value_check(struct config_writer *w, const char *rest, double value, double wanted)
 {
     if (w->status == STATUS_OK && value != wanted)
         w->status =
             error_set(w->err, STATUS_UNSUPPORTED,
-                      "%s: the key %s.%s is %g; %g is served with %s, take another file of the "
-                      "model",
+                      "%s: the key %s.%s is %g; only %g is served with %s, take another file of "
+                      "the model",
                       w->file->name, w->family->name, rest, value, wanted, w->family->name);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the keys of a GGUF file about the tokenizer as tokenizer.json and tokenizer_config.json:
 // byte-level BPE ("gpt2"), sentencepiece's BPE with scores ("llama"), its unigrams ("t5") and
-// WordPiece ("bert").
-// Loading thread only.
+// WordPiece ("bert"). Loading thread only.
 #include "runtime/source/gguf_documents.h"
 #include "runtime/source/merges.h"
 
@@ -152,8 +151,8 @@ static void put_special(struct vocabulary_read *v, const char *name, uint8_t typ
 }
 
 // Writes the post-processor that adds the tokens before and after each text, according to the two
-// flags of the file; nothing if neither is set. The second text of a pair begins with the token of
-// the first, in encoders with that of the end (RoBERTa) or with none (ModernBERT).
+// flags of the file; nothing if neither is set. The second text of a pair begins with the same
+// token as the first; with the end token in RoBERTa, and with none in ModernBERT.
 static enum status put_post(struct vocabulary_read *v, bool bos_default, bool eos_default)
 {
     int32_t bos, eos;

@@ -79,7 +79,7 @@ static uint32_t chars_of(struct text text)
     return chars;
 }
 
-// Order: the best score first, then longer parts, then lower ids.
+// Order: the highest score first, then longer parts, then lower ids.
 static int merge_order(const void *a, const void *b)
 {
     const struct merge *x = a, *y = b;
@@ -117,8 +117,8 @@ static enum status merges_list(struct merge_list *list, struct arena *scratch,
                 continue;
             if (list->count == most)
                 return error_set(err, STATUS_TOO_LARGE,
-                                 "%s: %u tokens are put together in over %zu ways, no vocabulary "
-                                 "of a model has so many; take another file of the model",
+                                 "%s: %u tokens have over %zu merges, more than the vocabulary of "
+                                 "any known model; take another file of the model",
                                  v->scores_name, v->count, most);
             merge.left_chars = chars_of(left);
             merge.right_chars = chars_of(right);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of forms; see rerank_forms.h. The prompts are those of the models' publishers, with the
-// pieces that these encode separately.
+// The table of forms; see rerank_forms.h. The prompts are those of the models' publishers, divided
+// into the pieces that the publishers encode separately.
 #include "runtime/source/rerank_forms.h"
 
 #define QWEN_USER(system) "<|im_start|>system\n" system "<|im_end|>\n<|im_start|>user\n"

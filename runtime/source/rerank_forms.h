@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a reranker reads a query and a document: as a text pair of the tokenizer, or in the prompt of
-// a published model whose score compares the logits of tokens. Constant data.
+// The forms in which rerankers read a query and a document: a text pair of the tokenizer, or the
+// prompt of a published model whose score compares the logits of tokens. Constant data.
 #pragma once
 
 enum rerank_form {
@@ -22,7 +22,7 @@ struct rerank_form_facts {
     const char *folder;       // part of the names of its folders, in any case
     // Texts of tokens: the score is logit(yes) - logit(no), or logit(yes) if `no` is NULL.
     const char *yes, *no;
-    const char *sentence; // part of the prompt; chat templates that contain it render this prompt
+    const char *sentence; // part of the prompt; a chat template that contains it renders the prompt
     // The prompt: pieces, then `head` and the document as one text, then pieces. {q} is the query,
     // {i} the instruction, {l} a line with the instruction, if there is one.
     const char *before, *head, *after;

@@ -132,10 +132,10 @@ static struct gguf_bytes file_make(const struct document_case *c)
     return gguf_finish(&b);
 }
 
-static bool is_wanted(const char *wanted, enum status status, const char *out, const char *said)
+static bool is_wanted(const char *wanted, enum status status, const char *out, const char *message)
 {
     if (wanted[0] == '!')
-        return status != STATUS_OK && strstr(said, wanted + 1);
+        return status != STATUS_OK && strstr(message, wanted + 1);
     if (wanted[0] == '=')
         return status == STATUS_OK && strcmp(out, wanted + 1) == 0;
     return status == STATUS_OK && strstr(out, wanted);
@@ -149,12 +149,12 @@ void cases_check(const struct document_case *cases, size_t count)
         struct gguf_bytes bytes = file_make(c);
         struct arena *arena = arena_create(0, 0);
         struct json_buffer out = {0};
-        const struct gguf_output paper = {&out, 1 << 20, arena};
+        const struct gguf_output output = {&out, 1 << 20, arena};
         struct gguf file;
         struct error err = {.status = STATUS_OK};
         enum status status = gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err);
         if (status == STATUS_OK)
-            status = gguf_document(&paper, &file, c->document, &err);
+            status = gguf_document(&output, &file, c->document, &err);
         json_put_raw(&out, text_span("", 1));
         if (!is_wanted(c->wanted, status, out.at, err.text)) {
             print_error("%s %s\n%s\n  wanted %s\n  got %s\n", c->family, c->document, c->lines,

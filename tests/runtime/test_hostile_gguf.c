@@ -609,8 +609,8 @@ static void test_a_small_file_takes_little_memory(void **state)
          "m: the key tokenizer.ggml.tokens: item 60 has 1025 bytes, at most 1024 are read where "
          "tokens have scores; take another file of the model"},
         {400, 500, 1 << 26, STATUS_TOO_LARGE,
-         "m: the key tokenizer.ggml.scores: 401 tokens are put together in over 7440 ways, no "
-         "vocabulary of a model has so many; take another file of the model"},
+         "m: the key tokenizer.ggml.scores: 401 tokens have over 7440 merges, more than the "
+         "vocabulary of any known model; take another file of the model"},
         {60, 61, 20000, STATUS_TOO_LARGE,
          "m: the tokenizer keys need more than 20000 bytes; at most that much is read; take "
          "another file of the model"},
