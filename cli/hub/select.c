@@ -223,7 +223,8 @@ enum status hub_folder_select(struct hub_listing *out, const struct hub_listing 
         return error_set(
             err, STATUS_UNSUPPORTED,
             "%s has no tokenizer.json and no other file with a tokenizer that weft reads: "
-            "vocab.txt, vocab.json with merges.txt, tekken.json, tokenizer.model, tiktoken.model",
+            "vocab.txt, vocab.json with merges.txt, tekken.json, a SentencePiece model such as "
+            "tokenizer.model, tiktoken.model or qwen.tiktoken",
             name->repo);
     return status;
 }

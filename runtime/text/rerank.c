@@ -119,7 +119,8 @@ static const char *piece_expand(const struct rerank_prompt *p, struct arena_text
     return !fits ? NULL : *at == '\0' ? at : at + 1;
 }
 
-// Encodes the pieces of a part of the prompt one by one. Only fixed pieces have special tokens.
+// Encodes the pieces of a part of the prompt one by one. Special tokens are recognised only in
+// pieces without text of the request.
 static enum status pieces_encode(const struct rerank_prompt *p, const char *part, int32_t **tokens,
                                  uint32_t *count, struct error *err)
 {

@@ -24,8 +24,8 @@ enum { TOKENIZER_FILE_BYTES_MAX = 512 << 20 }; // limit of each file of a tokeni
 // added_tokens.json and chat_template.{jinja,json}.
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err) MUST_USE;
 
-// Returns the names of the files that can contain a tokenizer, by precedence; NULL after the last.
-// vocab.json and merges.txt are one tokenizer.
+// Returns the name of file `i` of those that can contain a tokenizer, by precedence; NULL after the
+// last. vocab.json and merges.txt together are one tokenizer.
 const char *tokenizer_file_name(size_t i);
 
 // Opens a tokenizer without files, with `vocab` ids: ids 0 to 255 are bytes, each further id is a

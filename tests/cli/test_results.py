@@ -182,7 +182,7 @@ class Results(unittest.TestCase):
         done = weft("generate", folder, "--load-format", "dummy", "--prompt", "x", "--max-tokens", "3")
         self.assertEqual(done.returncode, 0, done.stderr)
         config = json.loads((folder / "config.json").read_text())
-        self.fails(1, "neither a readable tokenizer.json nor vocab.txt", "generate", folder, "--prompt", "x")
+        self.fails(1, "neither a readable tokenizer.json nor another tokenizer file", "generate", folder, "--prompt", "x")
         for wrong in (0, -5, 2**31, "many", None):
             (folder / "config.json").write_text(json.dumps({**config, "vocab_size": wrong}))
             self.fails(1, "vocab_size", "generate", folder, "--load-format", "dummy", "--prompt", "x")

@@ -589,7 +589,8 @@ static void test_modules_lead_to_a_tokenizer(void **state)
     t = open_folder();
     expect(t, "a", NULL, "6 0 7");
     tokenizer_close(t);
-    static const char neither[] = "has neither a readable tokenizer.json nor vocab.txt";
+    static const char neither[] =
+        "has neither a readable tokenizer.json nor another tokenizer file";
     static const struct {
         const char *modules, *words;
     } nowhere[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the tokenizer of a folder without a tokenizer.json, and refuses a folder without one.
-// Loading thread only.
+// Finds the tokenizer of a folder without a tokenizer.json, and refuses a folder without any
+// tokenizer file. Loading thread only.
 #include "runtime/text/tokenizer/files.h"
 
 #include "base/file.h"
@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// The files by precedence. Those with a function are written as the text of a tokenizer.json.
+// The files by precedence. `put` converts a file to the text of a tokenizer.json; other functions
+// read the files without it.
 static const struct tokenizer_form {
     const char *name;
     enum status (*put)(struct json_buffer *, struct tokenizer *, struct text, const char *,
@@ -46,8 +47,8 @@ static enum status document_open(struct tokenizer *t, const char *folder, struct
             continue;
         if (status != STATUS_OK)
             return status;
-        // A rank file can have the name of a SentencePiece model, whose first byte is that of the
-        // key of its field 1.
+        // A rank file can have the name of a SentencePiece model, but not its first byte: the key
+        // of field 1.
         bool ranks = forms[i].put == spm_document && bytes.bytes > 0 && bytes.at[0] != '\n';
         status = (ranks ? ranks_document : forms[i].put)(&out, t, bytes, path, err);
         struct text document = json_buffer_text(&out);
@@ -69,7 +70,8 @@ static enum status tokenizer_missing(const char *folder, struct error *err)
             "%s has its tokenizer in vocab.json, which weft reads with merges.txt for "
             "the classes GPT2Tokenizer, RobertaTokenizer and Qwen2Tokenizer: " TOKENIZER_CONVERT,
             folder);
-    return folder_lacks(folder, "has neither a readable tokenizer.json nor vocab.txt", err);
+    return folder_lacks(folder, "has neither a readable tokenizer.json nor another tokenizer file",
+                        err);
 }
 
 enum status other_files_open(struct tokenizer *t, const char *folder, struct error *err)

@@ -44,7 +44,7 @@ struct tokenizer {
     const struct jnode *added_file;                   // added_tokens.json
     const struct jnode *special_nodes[SPECIAL_COUNT]; // in one of these files
     struct text class;                                // of the tokenizer; at == NULL: not known
-    bool added_raw, flags_post, flags_begin;          // of a document (files.h)
+    bool added_raw, flags_post, flags_begin;          // see files.h; false for a tokenizer.json
 
     struct text special_texts[SPECIAL_COUNT];
     struct {

@@ -129,7 +129,7 @@ struct added_token {
     uint32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
     bool guarded;  // true if plain text never contains it: a special token or a marker
-    bool verbatim; // true if its text is found in normalized text as it is, not normalized itself
+    bool verbatim; // true if its text is not normalized before it is searched in normalized text
 };
 
 struct added_matcher {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes byte-level vocabularies with ranks as the text of a tokenizer.json: rank files
-// (tiktoken.model, qwen.tiktoken) and tekken.json. The rank of a token is that of the merges that
-// make it, and its id less that of the first token. Loading thread only.
+// (tiktoken.model, qwen.tiktoken) and tekken.json. The rank of a token is its id less that of the
+// first token, and the priority of the merges that produce it. Loading thread only.
 #include "runtime/source/merges.h"
 #include "runtime/text/tokenizer/files.h"
 
@@ -72,7 +72,9 @@ static enum status token_add(struct ranks *r, struct text base64, uint32_t where
                          "file again",
                          r->path, where, TOKEN_BYTES_MAX);
     if (r->count == TOKENS_MAX)
-        return error_set(r->err, STATUS_TOO_LARGE, "%s has over %d tokens, at most these are read",
+        return error_set(r->err, STATUS_TOO_LARGE,
+                         "%s has over %d tokens, the most that are read; take another file of the "
+                         "model",
                          r->path, TOKENS_MAX);
     char *name = arena_alloc(r->t->arena, 2 * bytes);
     check(name, "the arena of a tokenizer has no limit");
@@ -87,10 +89,11 @@ static enum status token_add(struct ranks *r, struct text base64, uint32_t where
 static enum status size_check(const struct ranks *r)
 {
     if (r->out->bytes > TOKENIZER_FILE_BYTES_MAX)
-        return error_set(r->err, STATUS_TOO_LARGE,
-                         "%s: the tokens need more than %d bytes as a tokenizer.json, at most that "
-                         "much is read; take another file of the model",
-                         r->path, TOKENIZER_FILE_BYTES_MAX);
+        return error_set(
+            r->err, STATUS_TOO_LARGE,
+            "%s: the tokens need more than %d bytes as a tokenizer.json, the most that "
+            "are read; take another file of the model",
+            r->path, TOKENIZER_FILE_BYTES_MAX);
     return STATUS_OK;
 }
 
@@ -196,11 +199,12 @@ enum status ranks_document(struct json_buffer *out, struct tokenizer *t, struct 
         if (text_is(t->class, rank_classes[i].name))
             class = &rank_classes[i];
     if (!class)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s has ranks, but not the pattern that cuts texts into words, and "
-                         "tokenizer_config.json names no tokenizer_class of which weft knows it "
-                         "(TikTokenTokenizer, QWenTokenizer): " TOKENIZER_CONVERT,
-                         path);
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "%s does not contain the pattern that cuts texts into words, and weft "
+            "knows that of the classes TikTokenTokenizer and QWenTokenizer only, which "
+            "tokenizer_config.json does not name: " TOKENIZER_CONVERT,
+            path);
     struct ranks r = {.out = out, .t = t, .path = path, .err = err};
     enum status status = lines_read(&r, bytes);
     if (status == STATUS_OK)
@@ -215,7 +219,7 @@ enum status ranks_document(struct json_buffer *out, struct tokenizer *t, struct 
     return status;
 }
 
-// The special tokens of tekken files before version 11, which do not list them.
+// The special tokens of tekken files up to version 7, which do not list them.
 static const char *const tekken_specials[] = {
     "<unk>",
     "<s>",
@@ -245,7 +249,8 @@ static enum status tekken_damaged(const struct ranks *r, const char *what, uint3
                      item, what);
 }
 
-// Writes the special tokens 0 to count - 1: those of the list, those of old files, then fillers.
+// Writes the special tokens, ids 0 to first_id - 1: those of the file's list or those of old files;
+// other ids get a filler.
 static enum status put_tekken_specials(struct ranks *r, const struct jnode *root)
 {
     const struct jnode *list = jtree_get(root, "special_tokens");

@@ -9,7 +9,8 @@ enum { DOCUMENT_BYTES_MAX = TOKENIZER_FILE_BYTES_MAX };
 
 #define MARK "\u2581" // a blank in pieces
 
-// The pieces as they are, or the ids of fairseq: special tokens first, without `skipped` pieces.
+// The classes whose SentencePiece files are read. Ids are those of the pieces or, if `fairseq` is
+// set, begin with special tokens that replace the first `skipped` pieces.
 static const struct spm_class {
     const char *name;
     bool fairseq, begins; // begins: true if texts get BOS unless add_bos_token is false
@@ -65,10 +66,11 @@ void special_default(struct tokenizer *t, enum special_token which, struct text 
 static enum status size_check(const struct spm_write *w)
 {
     if (w->out->bytes > DOCUMENT_BYTES_MAX)
-        return error_set(w->err, STATUS_TOO_LARGE,
-                         "%s: the pieces need more than %d bytes as a tokenizer.json, at most that "
-                         "much is read; take another file of the model",
-                         w->path, DOCUMENT_BYTES_MAX);
+        return error_set(
+            w->err, STATUS_TOO_LARGE,
+            "%s: the pieces need more than %d bytes as a tokenizer.json, the most that "
+            "are read; take another file of the model",
+            w->path, DOCUMENT_BYTES_MAX);
     return STATUS_OK;
 }
 
@@ -177,8 +179,8 @@ static void put_added(struct spm_write *w, bool *any, int64_t id, struct text na
 
 static const char special_flags[] = ",\"special\":true,\"normalized\":false}";
 
-// Writes the added tokens: pieces that texts never become are special. User-defined pieces are
-// found in the normalized text; there they have their own text, without the stages' changes.
+// Writes the added tokens: control and unknown pieces are special. User-defined pieces are found in
+// the normalized text by their own text, which is not normalized.
 static enum status put_added_pieces(struct spm_write *w)
 {
     bool any = false;
@@ -214,7 +216,7 @@ static enum status put_unigram(struct spm_write *w)
     return status;
 }
 
-// Only normal pieces are merged, and control pieces are added tokens without a part in the model.
+// Writes the BPE model: only normal pieces are merged, and control pieces are only added tokens.
 static enum status put_bpe(struct spm_write *w)
 {
     const struct spm_file *s = &w->file;

@@ -109,7 +109,9 @@ static enum status piece_read(struct spm_file *out, const struct field *f,
                               const struct spm_message *m, struct error *err)
 {
     if (out->count == PIECES_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "%s has over %d pieces, at most these are read",
+        return error_set(err, STATUS_TOO_LARGE,
+                         "%s has over %d pieces, the most that are read; take another file of the "
+                         "model",
                          m->name, PIECES_MAX);
     out->pieces =
         arena_extend(out->arena, out->pieces, out->count, &out->allocated, sizeof *out->pieces);
@@ -225,8 +227,8 @@ static enum status settings_check(const struct spm_file *s, const char *name, st
                          "%s has %s, which weft does not read: " TOKENIZER_CONVERT, name, what);
     if (unknown != 1)
         return error_set(err, STATUS_INVALID,
-                         "%s has %u pieces of kind unknown, a model has one; download the file "
-                         "again",
+                         "%s has %u pieces of the kind `unknown` and must have one; download the "
+                         "file again",
                          name, unknown);
     return STATUS_OK;
 }
