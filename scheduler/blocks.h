@@ -47,7 +47,7 @@ struct blocks {
     uint32_t *bucket;       // [bucket_mask + 1] first block of each hash bucket, or BLOCK_NONE
     uint32_t bucket_mask;
     struct route_table route; // blocks in the table, for other threads; without lines in some tests
-    struct kv_event_log *events; // receives what enters and leaves the table; may be NULL
+    struct kv_event_log *events; // log of the blocks stored in and removed from the table, or NULL
     uint32_t free_count, cached_count;
     uint32_t releasing_count; // number of used blocks all of whose holders are leaving
     uint32_t newest, oldest;  // ends of the LRU list, or BLOCK_NONE

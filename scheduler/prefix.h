@@ -32,7 +32,8 @@ uint32_t prefix_find(const struct blocks *blocks, const struct prefix_key *key);
 // Enters a used block that is not in the table under a key that is not in the table; copies the
 // tokens. Does nothing if the block is excluded.
 void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_key *key, bool ready);
-// Marks a block of the table as ready, if it is not. first: true if it is the first of its prompt.
+// Marks a block of the table as ready and records KV_STORED (kv_events.h); does nothing if it is
+// ready. first: true if the block is the first of its prompt.
 void prefix_settle(struct blocks *blocks, uint32_t id, bool first);
 // Removes a block from the table.
 void prefix_drop(struct blocks *blocks, uint32_t id);

@@ -366,7 +366,7 @@ static void test_events_rebuild_the_table(void **state)
     zmq_ctx_term(r.context);
 }
 
-// A full ring loses events, never wrongly: after AllBlocksCleared the reader knows fewer blocks.
+// A full ring loses events, but misleads no reader: after AllBlocksCleared it knows fewer blocks.
 static void test_a_full_ring(void **state)
 {
     (void)state;
