@@ -308,7 +308,7 @@ static const char *remote_option(const struct texts *given)
     return NULL;
 }
 
-// Returns the first given option that has no effect on `weft bench compare`; NULL: none.
+// Returns the first given option that `weft bench compare` does not use, or NULL.
 static const char *load_option(const struct texts *given)
 {
     static const char *const used[] = {"primary", "interval",        "output",

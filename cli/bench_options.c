@@ -42,7 +42,8 @@ static const struct option_row rows[] = {
                   "synonym of --concurrency"),
     OPTION_NUMBER("num-warmups", OPTION_COUNT, AT(warmup), 0, 65536, "none", "synonym of --warmup"),
     OPTION_NUMBER("num-prompts", OPTION_COUNT, AT(requests), 1, 1e9,
-                  "1000, or fewer of --dataset; with --duration and --trace no limit",
+                  "1000, or the prompts of --dataset if they are fewer; with --duration and "
+                  "--trace no limit",
                   "number of requests"),
     OPTION_NUMBER("duration", OPTION_REAL, AT(seconds), 0.01, 86400, "no limit",
                   "seconds during which requests are sent"),

@@ -50,8 +50,8 @@ bool engine_has_failed(const struct engines *engines, const struct loaded_model 
 uint32_t engines_failed(const struct engines *engines); // number of engines that have failed
 bool engines_lost(const struct engines *engines);       // true if there are engines and all failed
 
-// Any thread: marks the engines of models with ranks on other nodes as failed, because a node is
-// lost: their requests end with an error.
+// Any thread, after the loss of a node: marks the engines of all models with ranks on other nodes
+// as failed; their requests end with an error. text: sentence for the log.
 void engines_nodes_failed(struct engines *engines, const char *text);
 
 // Makes the engines refuse new requests and waits for their threads until the deadline

@@ -112,7 +112,7 @@ static void on_lost(void *context, const struct error *err)
 static void on_leave(void *context)
 {
     struct node_group *g = context;
-    log_line(LOG_INFO, "another node was asked to stop: the group ends");
+    log_line(LOG_INFO, "another node got a signal to stop: the group ends");
     signals_post(g->signals, NEWS_STOP);
 }
 
@@ -277,7 +277,7 @@ static bool end_await(struct node_group *g, struct error *err)
             return false;
         uint32_t news = signals_wait(g->signals, EVERY_MS);
         if ((news & NEWS_STOP) && !left) {
-            log_line(LOG_INFO, "asking node 0 to end the group");
+            log_line(LOG_INFO, "this node got a signal to stop: node 0 is notified");
             channel_leave(g->channel);
             left = true;
         }

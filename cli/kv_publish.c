@@ -15,8 +15,8 @@
 #include <time.h>
 #include <zmq.h>
 
-// POLL_MS: longest time between an event and its batch. A step stores and removes a few hundred
-// blocks at most; the ring holds those of many.
+// POLL_MS: longest time between an event and its batch. LOG_ENTRIES: a step stores and removes at
+// most a few hundred blocks, so the ring holds the events of many steps.
 enum { POLL_MS = 5, BATCH_EVENTS = 256, LOG_ENTRIES = 16384, ENDPOINT_BYTES = 280, SEQ_BYTES = 8 };
 
 struct kv_publisher {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The publisher of a weft that was built without libzmq: it cannot be opened; see kv_publish.h.
+// Takes the place of kv_publish.c in a build without libzmq: the publisher cannot be opened.
 #include "cli/kv_publish.h"
 
 enum status kv_publisher_open(struct kv_publisher **out, const struct kv_publish_options *options,

@@ -373,7 +373,7 @@ static uint32_t generator_count(const struct loaded *loaded)
     return count;
 }
 
-// Opens the publisher of the changes of the copy's prefix cache, if --kv-events asks for one.
+// Opens the publisher of the changes of the copy's prefix cache, if --kv-events is given.
 static enum status kv_events_begin(struct loaded_model *m, struct error *err)
 {
     const struct model_settings *s = &m->spec.settings;
@@ -383,7 +383,9 @@ static enum status kv_events_begin(struct loaded_model *m, struct error *err)
     if (!s->kv_events || m->plan->facts.block_tokens == 0)
         return STATUS_OK; // encoders have no prefix cache
     if (!s->enable_prefix_caching)
-        return error_set(err, STATUS_INVALID, "--kv-events needs --enable-prefix-caching");
+        return error_set(err, STATUS_INVALID,
+                         "--kv-events publishes the prefix cache: leave out "
+                         "--no-enable-prefix-caching or --kv-events");
     const struct kv_publish_options options = {.address = s->kv_events,
                                                .replay = s->kv_events_replay,
                                                .topic =

@@ -205,10 +205,11 @@ static const struct option_row serve_rows[] = {
     {"nnodes", OPTION_COUNT, AT(serve_settings, nnodes), 1, NODES_MAX, {0},
      "PET_NNODES, WORLD_SIZE, LWS_GROUP_SIZE, SLURM_STEP_NUM_TASKS, OMPI_COMM_WORLD_SIZE or "
      "PMI_SIZE, else 1",
-     "processes that share the models with tensor-parallel-size; all take the same command line"},
+     "number of processes (nodes) that hold ranks of the models with tensor-parallel-size; all get "
+     "the same options except node-rank"},
     {"node-rank", OPTION_COUNT, AT(serve_settings, node_rank), 0, NODE_RANK_MAX, {0},
      "PET_NODE_RANK, RANK, LWS_WORKER_INDEX, SLURM_PROCID, OMPI_COMM_WORLD_RANK or PMI_RANK",
-     "number of this process among nnodes; 0 serves HTTP, the others compute for it"},
+     "number of this process, below nnodes; 0 serves HTTP, the others compute for it"},
     {"master-addr", OPTION_TEXT, AT(serve_settings, master_addr), 0, 0, {0},
      "PET_MASTER_ADDR, MASTER_ADDR, LWS_LEADER_ADDRESS or the first of SLURM_STEP_NODELIST, else "
      "127.0.0.1",
@@ -216,10 +217,10 @@ static const struct option_row serve_rows[] = {
     {"master-port", OPTION_COUNT, AT(serve_settings, master_port), 1, 65535, {0},
      "PET_MASTER_PORT or MASTER_PORT, else 29501", "TCP port of node 0 for the other nodes"},
     {"cluster-secret-file", OPTION_TEXT, AT(serve_settings, cluster_secret_file), 0, 0, {0}, "none",
-     "file with 64 hexadecimal digits, equal on all nodes, that encrypts their connections; "
-     "required unless master-addr is a loopback address"},
+     "file with the secret by which nodes encrypt their connections: 64 hexadecimal digits, equal "
+     "on all nodes; required unless master-addr is a loopback address"},
     {"heartbeat-timeout", OPTION_REAL, AT(serve_settings, heartbeat_timeout), 1, 3600, {0}, "10",
-     "seconds after which a node that does not respond is lost"},
+     "seconds without a response after which a node is lost"},
 };
 // clang-format on
 const struct option_table serve_options_table = {serve_rows,

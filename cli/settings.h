@@ -19,7 +19,7 @@ struct model_settings {           // given after a folder for one model, or with
     struct texts served_model_names; // names in place of that of the folder
     const char *chat_template;       // file, or NULL
     const char *generation_config;   // "auto", a file, "none" or NULL
-    int rerank_prompt;               // index into {auto} and enum rerank_form
+    int rerank_prompt;               // 0: auto; else 1 + enum rerank_form
     int special_tokens_in_text;      // -1: on for generators, off for the others
     bool matryoshka;
     const char *default_prompt_name; // "": none; NULL: the model's default
@@ -30,7 +30,7 @@ struct model_settings {           // given after a folder for one model, or with
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
     bool tool_call_grammar;
-    const char *kv_events, *kv_events_replay, *kv_events_topic; // NULL: none
+    const char *kv_events, *kv_events_replay, *kv_events_topic; // NULL: not given
     int prefix_cache_scope;                                     // index into {all, key}
     int load_format;                                            // index into {auto, dummy}
 };

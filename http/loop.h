@@ -134,8 +134,8 @@ struct server {
     uint32_t drain_connections; // connections that a drain may accept above connections_most
     _Atomic uint64_t short_ns;  // last time that a connection found no free descriptor; 0: never
     uint32_t port;
-    uint32_t thread_count, started; // number of threads; of those that run
-    _Atomic bool leaving;           // true after server_leave; relaxed: only /ready reads it
+    uint32_t thread_count, started; // number of threads; number of those that run
+    _Atomic bool leaving;           // true after server_leave; relaxed: orders no other data
     bool drained;
     uint64_t returned_ended, return_next_ns; // see server_memory_return
     struct http_thread *threads;             // [thread_count]

@@ -103,8 +103,8 @@ uint32_t server_requests(const struct server *server);
 // thread: one of lower priority could hold an allocator's lock for long.
 void server_memory_return(struct server *server);
 
-// Announces a shutdown: /ready becomes 503, so that load balancers send requests elsewhere.
-// Everything else continues until server_drain.
+// Any thread: announces a shutdown. /ready returns 503, so that load balancers send requests
+// elsewhere; the server continues to accept requests until server_drain.
 void server_leave(struct server *server);
 // Shutdown (SIGTERM): stops accepting, and waits up to shutdown_timeout_ms for the accepted
 // requests. Then sends an error event to unfinished streams and 503 to other requests. Returns the

@@ -67,8 +67,8 @@ struct bench_goodput {
     double ttft, tpot, e2el;
 };
 
-// Parses a list such as ttft:200,tpot:50,e2el:5000; limits that it does not name are unchanged.
-// INVALID, with the malformed part of the list in the message.
+// Parses a list such as ttft:200,tpot:50,e2el:5000, in milliseconds; limits that it does not name
+// are unchanged. INVALID, with the malformed part in the message; earlier parts are then set.
 enum status bench_goodput_parse(struct bench_goodput *out, const char *text,
                                 struct error *err) MUST_USE;
 

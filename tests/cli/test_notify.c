@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-// Opens a service manager's socket. bytes: length of the name, with the NUL at its begin if it is
-// abstract.
+// Opens a service manager's socket. bytes: length of the name, including the NUL at the end of a
+// path or at the beginning of an abstract name.
 static int manager_open(const char *name, size_t bytes)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
