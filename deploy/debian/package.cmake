@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The Debian package, made by `make deb` (tools/deb.sh): what cmake --install writes under /usr, and a
-# service of systemd with its configuration and user.
+# The Debian package, made by `make deb` (tools/deb.sh): the files that cmake --install writes, under /usr, and a
+# systemd service with its configuration and user.
 set(here ${CMAKE_CURRENT_LIST_DIR})
 install(FILES ${CMAKE_SOURCE_DIR}/deploy/systemd/weft.service DESTINATION lib/systemd/system
   COMPONENT debian EXCLUDE_FROM_ALL)
