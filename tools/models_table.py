@@ -31,8 +31,9 @@ memory it takes.
   int4; GGUF files, whose family the tables below name, with the tensor types F32,
   F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4.
   GGUF files of Mistral's older models are of the family `llama`, those of RoBERTa, XLM-RoBERTa,
-  CamemBERT and DistilBERT of the family `bert`. Rerankers in them need a head that is all in the
-  file: RoBERTa's, ModernBERT's, or the tokens of Qwen3-Reranker.
+  CamemBERT and DistilBERT of the family `bert`, also where the table has "no". Rerankers in GGUF
+  files need a head that is completely in the file: that of RoBERTa or ModernBERT, or the tokens of
+  Qwen3-Reranker.
 - **Quantized folders.** A CPU holds MXFP4, and integers of 4 bits in groups of 32, 64 or 128, as
   they are and others as int8; a GPU holds bfloat16. FP8 (a scale per tensor, row or block of 128 x
   128), AWQ (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound,
