@@ -5,8 +5,8 @@
 # Needs one GPU, nvcc, cmake, make or ninja, and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka.
 # The model tests and whole steps also need jansson and pkg-config and are skipped without them: `--stage libs` on a
 # machine that has them copies them to build/libs, which is then copied to the GPU machine. `--stage build` builds the
-# programs of the other stages without a time limit. `first` is for the first nine minutes on a card: the most wanted
-# results first, with the programs of an earlier build in build/gpu if they run on this card.
+# programs of the other stages without a time limit. `first` takes at most nine minutes on a card and begins with the
+# most important results; it uses the programs of an earlier build in build/gpu if they run on this card.
 #
 # Each stage ends within ten minutes: every step has a share of them, later steps can use time that it leaves, and
 # `--plan` prints the shares and fails if their sum exceeds the limit. A stage runs all steps even if some fail. It
@@ -112,7 +112,8 @@ several() {
     step "$@"
 }
 
-# finding NAME SHARE COMMAND...: a step whose findings fail nothing: tools that may be slow or report what is harmless.
+# finding NAME SHARE COMMAND...: a step whose failure does not fail the stage: tools that may be slow or report harmless
+# findings.
 finding() {
     local code
     if [ $plan = no ] && ! command -v "$3" >/dev/null; then say "$1" "skipped: $3 is not here"; return 0; fi
@@ -202,8 +203,8 @@ stage_test() {
 
 ops="prep embed embed_bert rms_norm layer_norm gemm qkv_post attn swiglu activate gather pool sample all_reduce all_gather
     route gemm_experts combine"
-# ops_conform [--fast]: a process for each op, so that a fault in one leaves the others their device. An op that fails
-# runs again at once under memcheck, with launches that block. Fails if an op fails.
+# ops_conform [--fast]: runs each op in a process of its own, so that a fault of one does not affect the others. An op
+# that fails runs again at once under memcheck, with launches that block. Fails if an op fails.
 ops_conform() {
     local op bad=0 code
     for op in $ops; do

@@ -8,11 +8,12 @@
     bench/server_peers.py llama FILE PORT [embed] | openvino FILE     (the peers' processes)
 
 FOLDER contains smollm2-135m-BF16.gguf, bge-small-BF16.gguf and both with Q8_0, written by gguf_shapes.py;
-every program reads the same file. `experts` measures weft next to llama.cpp's server only, with the mixture of
-experts mixture-1b-Q4_K_M.gguf and -Q8_0.gguf of FOLDER: answers for 1 and 16 clients, and prompts. The two servers run at the same time and are idle in turn. Results are
-JSON files in FOLDER/results and Markdown rows on stdout; an interval is of 95 % by Student's t. Needs idle
-cores: the threads of llama.cpp spin. PEER_LLAMA and PEER_OPENVINO name the Python programs (python3) of
-environments with the PyPI packages xllamacpp and openvino-genai. WEFT_BUILD names the build folder.
+every program reads the same file. `experts` measures weft next to llama.cpp's server only, with the mixtures of
+experts mixture-1b-Q4_K_M.gguf and mixture-1b-Q8_0.gguf of FOLDER: answers for 1 and 16 clients, and prompts. Both
+servers run all the time; the one that is not measured is idle. Results are JSON files in FOLDER/results and Markdown
+rows on stdout; an interval is of 95 % by Student's t. Needs idle cores: the threads of llama.cpp spin. PEER_LLAMA and
+PEER_OPENVINO name the Python programs (python3) of environments with the PyPI packages xllamacpp and openvino-genai.
+WEFT_BUILD names the build folder.
 """
 import json
 import math
