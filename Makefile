@@ -32,7 +32,7 @@ install: ## program, plugin, built-in models and pages, under /usr/local (PREFIX
 	@prefix=$$(realpath -ms -- "$${PREFIX/#\~\//$$HOME/}"); cmake --install $(BUILD) --prefix "$$prefix" >/dev/null; \
 	echo "installed: $$DESTDIR$$prefix/bin/weft (try: weft serve weft-demo-chat)"
 
-deb: ## build/deb/weft_*.deb, a package for Debian 12 with a service of systemd
+deb: ## build/deb/weft_*.deb, a package for Debian 12 with a systemd service
 	@tools/deps.sh build deb
 	@tools/deb.sh
 

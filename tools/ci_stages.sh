@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the stages of .ci/run after `make test`: the slow tests, unit tests and parsers under ASan and UBSan,
-# rings, ports and the engine under TSan, the full end-to-end tests, the web page in a browser, README's commands on
-# Debian 13, the CUDA plugin for one architecture. Prints each
-# stage with its time, and the failed ones at the end.
+# Runs the stages of .ci/run after `make test`: the slow tests, unit tests, parsers and fuzz corpora under ASan and
+# UBSan, rings, ports and the engine under TSan, the full end-to-end tests, the web page in a browser, README's commands
+# on Debian 13, the CUDA plugin for one architecture. Prints each stage with its time, and the failed ones at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/stages.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/runtime/tokenizer_models.json: small tokenizer files and the ids that their own libraries give texts.
+"""Writes tests/runtime/tokenizer_models.json: small tokenizer files, and ids of texts by the files' own libraries.
 
     tools/tokenizer_model_vectors.py
 

@@ -11,8 +11,8 @@ emoji, runs of blanks and control characters, are encoded and decoded:
                         transformers (not LlamaTokenizer, which does not encode like SentencePiece since version 5)
   rank file             tiktoken with the pattern of each class that weft reads
   tekken.json           Tekkenizer of mistral_common
-A model with a normalizer is compared with transformers only, because its Precompiled normalizer reads grapheme by
-grapheme, as weft does. Prints the differences; the exit status is 1 if there is one.
+A model with a normalizer is compared with transformers only, whose Precompiled normalizer reads grapheme by grapheme,
+as weft does. Prints the differences; the exit status is 1 if there is one.
 """
 import argparse
 import base64

@@ -86,7 +86,7 @@ static uint32_t cpu_walk(const char *op, uint32_t *tested)
     return failures;
 }
 
-// Takes the option out of the arguments. Returns true if it is there.
+// Removes the option from the arguments. Returns true if it was there.
 static bool option_remove(int *argc, char **argv, const char *option)
 {
     int kept = 1;

@@ -40,7 +40,7 @@ def caller(path):
 
 
 def gpt_oss_layer(p, one, zero):
-    """The tensors of a layer of GPT-OSS that adds nought, and what its config.json has besides."""
+    """The tensors of a layer of GPT-OSS that adds zeros, and the further members of its config.json."""
     experts, width = 2, 16
 
     def stack(*shape):
@@ -63,7 +63,7 @@ def gpt_oss_layer(p, one, zero):
 def chain_model(path, specials, texts, follows, template, far, window=WINDOW, ends=("<|im_end|>",), gpt_oss=False):
     """Bytes, special tokens and texts are its tokens; follows: token -> the next, or a list of equally likely next ones,
     fewer than HIDDEN. far: the logit of others, by eight, after a token that is followed by one; after those that are
-    not all are alike. ends: end tokens, the first that of config.json, all of them those of generation_config.json."""
+    not all are alike. ends: end tokens; config.json has the first, generation_config.json has all."""
     folder, alphabet = Folder(path), byte_alphabet()
     vocab = {alphabet[b]: i for i, b in enumerate(sorted(alphabet))}
     specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *specials]

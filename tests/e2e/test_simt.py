@@ -62,7 +62,7 @@ def test_simt_says_what_it_is():
 
 @longest
 def test_simt_float32_equals_the_reference():
-    """The golden prompts: the cpu's text; three alone (one but in the soak), also streamed and as messages, the others at once."""
+    """The golden prompts: the cpu's text; one (in the soak three) alone, also streamed and as messages, the others at once."""
     simt, cpu = on("simt"), on("cpu")
     prompts = [case["prompt"] for case in golden() if case["prompt"].strip()]  # a message has content
     more = {"max_tokens": amount(6, 6, 16)}
@@ -117,7 +117,7 @@ def caller_on(device):
 
 
 def at_once(body_of, check):
-    """Twenty answers (eight but in the soak) at once at temperature 1.5: those of the cpu; most end by themselves and fit."""
+    """Eight answers (in the soak twenty) at once at temperature 1.5: those of the cpu; most end by themselves and fit."""
     count = amount(8, 8, 20)
     def ask(device, i):
         answer = chat(caller_on(device), model="demo", messages=user("Write."), temperature=1.5, seed=i, **body_of(i))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that hold ranks of one communicator, played by threads of a test: their comm_link
+// Threads of a test in place of processes that hold ranks of one communicator: their comm_link
 // copies the pieces through memory. The seat of a process must outlive its communicator.
 #pragma once
 
@@ -28,6 +28,6 @@ struct link_rig {
     struct link_seat seats[RANKS_MAX];
 };
 
-// `count` processes with ranks[i] ranks each.
+// Sets up `count` processes; process i has ranks[i] ranks.
 void link_rig_open(struct link_rig *rig, uint32_t count, const uint32_t *ranks);
 void link_rig_close(struct link_rig *rig);

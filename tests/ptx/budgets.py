@@ -108,7 +108,7 @@ def kernel_rows(lines):
 
 
 def resource_rows(lines, folder, nvcc):
-    """Shared memory, registers and spills as ptxas tells them, of each instance that a row ran. No nvcc: no ptxas."""
+    """Returns shared memory, registers and spills by ptxas of each instance that a row ran; without nvcc nothing."""
     ran = {}
     for what, kernel, case, longer, units in ROWS:
         for one in instances(lines, longer or case, kernel):
@@ -133,14 +133,14 @@ def resource_rows(lines, folder, nvcc):
 
 
 def reported(said):
-    """Registers and spills of each entry, in what ptxas -v prints."""
+    """Returns registers and spills of each entry in the output of ptxas -v."""
     return {m.group(1): {"registers": int(m.group(4)), "spills": int(m.group(2)) + int(m.group(3))} for m in re.finditer(
         r"Compiling entry function '(\S+)' for.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
         said, re.S)}
 
 
 def register_rows(log):
-    """Of the kernels that budgets.txt names."""
+    """Returns the rows of registers and spills of all kernels in a log of ptxas."""
     found = reported(log)
     names = subprocess.run(["c++filt"], input="\n".join(found), stdout=subprocess.PIPE, text=True, check=True).stdout
     return {"kernel " + short(name.removeprefix("void ")): row for name, row in zip(names.splitlines(), found.values())}

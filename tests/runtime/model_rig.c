@@ -26,7 +26,7 @@ struct model_options rig_options(void)
                                   .penalty_rows = -1};
 }
 
-// WEFT_TEST_SERIAL: kernels do not overlap.
+// Returns true if WEFT_TEST_SERIAL is set: kernels then do not overlap.
 static bool rig_serial(void)
 {
     const char *serial = getenv("WEFT_TEST_SERIAL");
