@@ -46,8 +46,8 @@ static __device__ __forceinline__ float activated(float x, enum activation kind)
 
 // One thread per 8 outputs of a row; a block is (row, slice of the row), so that no index needs a
 // division. Bytes: 3 * rows * width elements.
-template <class T, enum activation GATE>
-static __device__ __forceinline__ void gate_row(const flat_run &a)
+template <class T, class GATED>
+static __device__ __forceinline__ void gate_row(const flat_run &a, GATED gated)
 {
     uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
     if (a.next.lines != 0)
@@ -61,47 +61,48 @@ static __device__ __forceinline__ void gate_row(const flat_run &a)
     load8_row(gate, at, a.width, a.vectors, g);
     load8_row(gate + a.width, at, a.width, a.vectors, u);
     for (int j = 0; j < 8; j++)
-        g[j] = mul_rn(activated(g[j], GATE), u[j]);
+        g[j] = gated(g[j], u[j]);
     store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.vectors, g);
 }
 
+template <enum activation GATE> struct plain_gate {
+    __device__ __forceinline__ float operator()(float gate, float up) const
+    {
+        return mul_rn(activated(gate, GATE), up);
+    }
+};
+
+// The clamped gate (struct swiglu_args).
+struct clamped_gate {
+    float limit, alpha;
+    __device__ __forceinline__ float operator()(float gate, float up) const
+    {
+        float top = gate > limit ? limit : gate; // keeps NaN
+        float held = up > limit ? limit : up < -limit ? -limit : up;
+        float share = rcp(1.0f + ex2(mul_rn(top, -1.44269504088896341f * alpha)));
+        return mul_rn(mul_rn(top, share), held + 1.0f);
+    }
+};
+
 template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) swiglu_kernel(flat_run a)
 {
-    gate_row<T, ACTIVATE_SILU>(a);
+    gate_row<T>(a, plain_gate<ACTIVATE_SILU>{});
 }
 
 template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) geglu_kernel(flat_run a)
 {
-    gate_row<T, ACTIVATE_GELU_TANH>(a);
+    gate_row<T>(a, plain_gate<ACTIVATE_GELU_TANH>{});
 }
 
 template <class T>
 static __global__ void __launch_bounds__(FLAT_THREADS) geglu_erf_kernel(flat_run a)
 {
-    gate_row<T, ACTIVATE_GELU>(a);
+    gate_row<T>(a, plain_gate<ACTIVATE_GELU>{});
 }
 
-// The clamped gate (struct swiglu_args), otherwise like gate_row. Bytes: 3 * rows * width elements.
 template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) clamped_kernel(flat_run a)
 {
-    uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
-    if (a.next.lines != 0)
-        prefetch_share(a.next, (blockIdx.y * gridDim.x + r) * FLAT_THREADS + threadIdx.x,
-                       gridDim.x * gridDim.y * FLAT_THREADS);
-    grid_begin();
-    if (at >= a.width)
-        return;
-    const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
-    float g[8], u[8];
-    load8_row(gate, at, a.width, a.vectors, g);
-    load8_row(gate + a.width, at, a.width, a.vectors, u);
-    for (int j = 0; j < 8; j++) {
-        float top = g[j] > a.limit ? a.limit : g[j]; // keeps NaN
-        float up = u[j] > a.limit ? a.limit : u[j] < -a.limit ? -a.limit : u[j];
-        float share = rcp(1.0f + ex2(mul_rn(top, -1.44269504088896341f * a.alpha)));
-        g[j] = mul_rn(mul_rn(top, share), up + 1.0f);
-    }
-    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.vectors, g);
+    gate_row<T>(a, clamped_gate{a.limit, a.alpha});
 }
 
 // In place, one thread per 8 elements. Bytes: 2 * rows * width elements.
