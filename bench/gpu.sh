@@ -112,19 +112,17 @@ several() {
     step "$@"
 }
 
-# finding NAME SHARE COMMAND...: a step whose failure does not fail the stage: tools that may be slow or report harmless
+# finding NAME SHARE TOOL COMMAND...: a step that needs a tool, whose failure does not fail the stage: tools that may be slow or report harmless
 # findings.
 finding() {
-    local code
-    local tool=${3/bash/ncu}
-    if [ $plan = no ] && ! command -v "$tool" >/dev/null; then say "$1" "skipped: $tool is not here"; return 0; fi
+    if [ $plan = no ] && ! command -v "$3" >/dev/null; then say "$1" "skipped: $3 is not here"; return 0; fi
     if [ $plan = no ] && [ $((planned + $2 - (SECONDS - began))) -lt 3 ]; then
         planned=$((planned + $2))
         say "$1" "left out: no time left"
         return 0
     fi
     step "$1" "$2" bash -c 'name=$1 seconds=$2; shift 2; timeout -k 2 "$seconds" "$@"; code=$?
-        [ $code = 0 ] || echo "finding: $name ended with $code: read its log"' - "$1" "$(($2 - 1))" "${@:3}"
+        [ $code = 0 ] || echo "finding: $name ended with $code: read its log"' - "$1" "$(($2 - 1))" "${@:4}"
     [ $plan = yes ] || grep -h '^finding: ' "$logs/$1.log" | tee -a "$summary"
 }
 
@@ -263,14 +261,14 @@ stage_first() {
         step torch 20 python3 bench/gpu_torch.py
     fi
     # the rows are left out: times under a profiler measure the profiler
-    finding counters 25 bash -c "set -o pipefail; ncu --clock-control none --metrics $counters --launch-count 40 \
+    finding counters 25 ncu bash -c "set -o pipefail; ncu --clock-control none --metrics $counters --launch-count 40 \
         '$bin/gpu_ops' fast small | grep -v '^{'" "$bin/gpu_ops"
     step kernels 25 "$bin/gpu_kernels"
     step device 10 "$bin/gpu_device"
     python predictions 3 bench/gpu_model/beside.py "$rows"
     [ $plan = yes ] || grep -v '^{' "$logs/predictions.log" 2>/dev/null | tee -a "$summary"
     for tool in memcheck racecheck synccheck initcheck; do
-        finding "sanitizer-$tool" 10 compute-sanitizer --tool $tool --error-exitcode 7 "$bin/conformance" cuda \
+        finding "sanitizer-$tool" 10 compute-sanitizer compute-sanitizer --tool $tool --error-exitcode 7 "$bin/conformance" cuda \
             "$bin/libweft_cuda.so" gemm few
     done
     [ $plan = no ] || return 0
