@@ -9,6 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { // numbers of the format for the types of values
+    GGUF_RIG_U32 = 4,
+    GGUF_RIG_I32 = 5,
+    GGUF_RIG_F32 = 6,
+    GGUF_RIG_BOOL = 7,
+    GGUF_RIG_STRING = 8,
+    GGUF_RIG_ARRAY = 9,
+};
+
 struct gguf_bytes {
     char *at;
     size_t bytes;
