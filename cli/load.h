@@ -32,7 +32,7 @@ struct loaded_model {
     struct loaded_ranks ranks;         // used if split over GPUs; rank r is on choices[r]
     const char *rank_names[RANKS_MAX]; // labels of those GPUs
     char label[48];                    // label of its device, or of all its GPUs: "cuda:0,1"
-    const struct model_link *link;     // to nodes with its other ranks (cli/group.h); NULL: none
+    const struct model_link *link;     // link to nodes with its other ranks (cli/group.h), or NULL
     struct model_source *source; // open until sources_close; set in the first copy, may be NULL
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only; set by models_load

@@ -17,7 +17,7 @@
 enum {
     TICK_MS = 1000,     // between two pings
     MEET_TICK_MS = 100, // while nodes connect
-    LINGER_MS = 1000,   // for the last messages
+    LINGER_MS = 1000,   // time in which the last messages can still be sent
     LANE_LETTERS = 64,  // most messages that wait in a lane; nodes work in lockstep
     REFUSALS_MAX = 3,   // handshakes that may fail before this node stops trying
     IDENTITY_MAX = 255,
@@ -28,7 +28,7 @@ struct parcel { // a message in a queue
     struct parcel *next;
     zmq_msg_t frame;
     struct node_message message; // received: parsed
-    int to;                      // to send: a node, or ALL_NODES
+    int to;                      // receiver of a message that is to be sent: a node, or ALL_NODES
     int except;                  // ALL_NODES: the node that gets none
 };
 
@@ -601,7 +601,7 @@ void channel_end(struct channel *c, bool ended)
     pthread_join(c->thread, NULL);
     socket_close(&c->socket, LINGER_MS);
     error_set(&err, STATUS_DEVICE_FAULT, "the connections between the nodes are closed");
-    channel_fail(c, &err); // for readers, if the group did not end
+    channel_fail(c, &err); // wakes the readers if the group did not end
 }
 
 void channel_close(struct channel *c)

@@ -11,7 +11,7 @@
 
 struct follower {
     struct channel *channel;
-    uint32_t index; // of the model
+    uint32_t index; // index of the model
     struct model *model;
     struct batch *batch;
 };

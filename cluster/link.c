@@ -12,7 +12,7 @@
 
 struct cluster_link {
     struct cluster_link_options options;
-    struct model_link model; // what the model sees
+    struct model_link model; // interface that the model calls
     struct channel *channel;
     struct model_facts facts;
     void *wire;             // node 0: the batch as bytes

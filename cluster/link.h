@@ -12,7 +12,7 @@ struct cluster_link;
 struct cluster_link_options {
     uint32_t node, nodes;
     uint32_t model; // index among the split models, equal on all nodes
-    uint32_t ranks; // of the model, a multiple of `nodes`
+    uint32_t ranks; // number of the model's ranks, a multiple of `nodes`
 };
 
 // Creates the link; call it before the model is planned.
@@ -22,7 +22,7 @@ void cluster_link_destroy(struct cluster_link *link);
 // Returns model_options.link, which the link owns.
 const struct model_link *cluster_link_model(const struct cluster_link *link);
 struct channel *cluster_link_channel(const struct cluster_link *link); // NULL before _begin
-uint32_t cluster_link_index(const struct cluster_link *link);          // of the model
+uint32_t cluster_link_index(const struct cluster_link *link);          // index of the model
 // Sets the channel, which must outlive the model; call it before model_open. facts: those of the
 // plan.
 void cluster_link_begin(struct cluster_link *link, struct channel *channel,

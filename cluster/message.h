@@ -24,20 +24,20 @@ enum {
 enum message_kind {
     // Messages until the group is complete. Payload of HELLO: struct hello_head, then facts; of
     // REFUSE: a sentence.
-    MESSAGE_HELLO,   // to node 0
-    MESSAGE_WELCOME, // from node 0: all nodes are connected and their facts are equal
-    MESSAGE_REFUSE,  // from node 0: the group does not start
+    MESSAGE_HELLO,   // sent to node 0
+    MESSAGE_WELCOME, // sent by node 0: all nodes are connected and their facts are equal
+    MESSAGE_REFUSE,  // sent by node 0: the group does not start
     // Messages for one model.
-    MESSAGE_READY,  // to node 0: the weights are loaded
-    MESSAGE_LAUNCH, // from node 0; number: step; payload: a batch (runtime/model/batch_wire.h)
-    MESSAGE_SAMPLE, // from node 0; number: masks; payload: [masks][words of the vocabulary] u32
-    MESSAGE_RESULT, // to node 0; number: step; payload: struct hash of its results
-    MESSAGE_DATA,   // to all others; number: exchange; payload: pieces of a collective
+    MESSAGE_READY,  // sent to node 0: the weights are loaded
+    MESSAGE_LAUNCH, // sent by node 0; number: step; payload: a batch (batch_wire.h)
+    MESSAGE_SAMPLE, // sent by node 0; number: masks; payload: u32 [masks][vocabulary words]
+    MESSAGE_RESULT, // sent to node 0; number: step; payload: struct hash of its results
+    MESSAGE_DATA,   // sent to all others; number: exchange; payload: pieces of a collective
     // Messages for the group.
-    MESSAGE_PING,  // in both directions, each second; until the group is complete more often
-    MESSAGE_FAULT, // in both directions; payload: a sentence; the group ends
-    MESSAGE_LEAVE, // to node 0: the node got a signal to stop
-    // from node 0: the group ends without a fault; to node 0: receipt of END, FAULT or REFUSE
+    MESSAGE_PING,  // sent by all each second; until the group is complete more often
+    MESSAGE_FAULT, // sent by all; payload: a sentence; the group ends
+    MESSAGE_LEAVE, // sent to node 0: the node got a signal to stop
+    // sent by node 0: the group ends without a fault; sent to node 0: receipt of END, FAULT, REFUSE
     MESSAGE_END,
     MESSAGE_KINDS
 };

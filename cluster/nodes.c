@@ -40,7 +40,7 @@ static const struct variable {
 
 enum { VARIABLES = sizeof variables / sizeof *variables };
 
-struct node_value {   // of one setting
+struct node_value {   // value of one setting
     const char *from; // option or variable; NULL: not set
     char text[NODE_ADDRESS_MAX];
 };

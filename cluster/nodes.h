@@ -17,7 +17,7 @@ enum {
     NODE_ADDRESS_MAX = 256 // bytes of a host name, with the NUL
 };
 
-struct nodes_options {       // as given on the command line
+struct nodes_options {       // values of the command line
     uint32_t nnodes;         // 0: not given
     uint32_t node_rank;      // NODE_RANK_UNSET: not given
     const char *master_addr; // NULL: not given

@@ -17,7 +17,7 @@ struct attn_run {
     uint32_t *arrived;
     uint32_t group;     // query heads per KV head
     float scale;        // attn_shape.scale * log2(e)
-    bool mask_all;      // from the plan
+    bool mask_all;      // the plan asks for masks in all tiles
     const float *bias;  // [heads][2 * reach + 1] by distance, or NULL
     const float *sinks; // [heads], or NULL
     prefetch_run next;  // prefetched by blocks of narrow items

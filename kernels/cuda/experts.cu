@@ -52,7 +52,7 @@ static __device__ __forceinline__ bool tile_find(const experts_run &e, uint32_t 
     uint32_t at = lane * each, end = at + each < e.held ? at + each : e.held, own = 0;
     for (uint32_t i = at; i < end; i++)
         own += expert_tiles<SIZE>(e, i);
-    uint32_t sum = own; // of the lanes up to this one
+    uint32_t sum = own; // sum of the lanes up to this one
     for (uint32_t step = 1; step < 32; step *= 2) {
         uint32_t before = shfl_idx(sum, (int)(lane < step ? lane : lane - step));
         sum += lane < step ? 0 : before;

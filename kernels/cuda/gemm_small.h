@@ -69,7 +69,7 @@ static __device__ __forceinline__ void small_sum(const gemm_run &g, float c[TILE
                                                  uint32_t end, const small_rows<T, W, TILES> &rows)
 {
     uint32_t mine = threadIdx.x % 4 * 8, batch = SMALL_SLABS * PRODUCT_SLAB;
-    uint32_t plain = !g.vectors ? 0 : end < g.k ? end : g.k; // until then lanes have all elements
+    uint32_t plain = !g.vectors ? 0 : end < g.k ? end : g.k; // below it, lanes have all elements
     const W *lo = rows.lo + k, *hi = rows.hi + k;
     const T *token[TILES];
 #pragma unroll
@@ -120,7 +120,7 @@ static __device__ __forceinline__ void
 small_tile(const gemm_run &g, uint32_t feature, uint32_t token, const small_rows<T, W, TILES> &rows,
            uint32_t before)
 {
-    constexpr int OUTPUTS = (4 * TILES + WARPS - 1) / WARPS; // of a thread
+    constexpr int OUTPUTS = (4 * TILES + WARPS - 1) / WARPS; // sums per thread
     SHARED(float, shared, [WARPS][16 * 8 * TILES]);
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / 4, t = lane % 4;
     uint32_t parts = (g.stride + PRODUCT_PART - 1) / PRODUCT_PART;

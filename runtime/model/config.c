@@ -234,7 +234,7 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
         return STATUS_OK;
     }
     bool attention, out = false, all = false;
-    const json_t *stored = json_object_get(json, "stored_biases"); // by gguf_config.c
+    const json_t *stored = json_object_get(json, "stored_biases"); // gguf_config.c writes it
     if (json_is_object(stored)) {
         config->qkv_bias = json_is_true(json_object_get(stored, "qkv"));
         config->o_bias = json_is_true(json_object_get(stored, "o"));
@@ -506,7 +506,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (defaults)
         json_object_update_missing(all, defaults);
     bool usual = defaults && json_is_true(json_object_get(defaults, "tie_word_embeddings"));
-    const json_t *inner = json_object_get(all, "tied_usually"); // of the text part
+    const json_t *inner = json_object_get(all, "tied_usually"); // the text part's key
     out->tied_usually = out->wrapper && (inner ? json_is_true(inner) : usual);
     json_decref(defaults);
     status = config_parse(out, all, err);

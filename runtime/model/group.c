@@ -46,7 +46,7 @@ struct model_group {
     const struct device_api *api;
     struct comm *comm;
     const char *const *names;      // names of the ranks' devices, or NULL
-    const struct model_link *link; // to the ranks of other processes; NULL: there are none
+    const struct model_link *link; // link to the ranks of other processes, or NULL
     uint64_t deadline_ns;          // time limit of a job
     uint32_t size, started;        // number of ranks here; number of threads to join
     struct batch *batch;           // batch of the current step; a late rank may read it at any time

@@ -17,7 +17,7 @@ struct group_args {
     uint32_t size;
     const struct device_api *api;
     struct comm *comm;             // joins the streams of the models
-    const struct model_link *link; // to the ranks of other processes; NULL: there are none
+    const struct model_link *link; // link to the ranks of other processes, or NULL
 };
 
 // Starts the threads.

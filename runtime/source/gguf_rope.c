@@ -60,7 +60,7 @@ static void put_longrope(struct config_writer *w, uint32_t rotary, bool by_lengt
 
 struct scaling {
     bool yarn, linear, longrope; // all false: none
-    double factor;               // of the number of positions
+    double factor;               // factor of the number of positions
     double attention;            // rope.scaling.attn_factor
 };
 

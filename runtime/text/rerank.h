@@ -12,7 +12,7 @@ struct rerank_args {
     const struct tokenizer *tokenizer;
     enum rerank_form form;
     struct text query;
-    struct text instruction; // for forms with a prompt; empty: the published one, if there is one
+    struct text instruction; // instruction of a form with a prompt; empty: the published one
     uint32_t tokens_max;     // limit of one input, special tokens and prompt included
     // true: if an input exceeds tokens_max, encoding stops instead of truncating the document
     bool stop_at_limit;

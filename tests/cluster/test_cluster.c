@@ -249,7 +249,7 @@ static void test_nodes_compute_as_one_process(void **state)
         generate(&nodes[0].rig, PROMPT, got, logits);
         assert_memory_equal(want, got, sizeof want);
         assert_memory_equal(want_logits, logits, sizeof logits);
-        generate(&nodes[0].rig, 11, got, logits); // in chunks
+        generate(&nodes[0].rig, 11, got, logits); // the prompt is read in chunks
         assert_memory_equal(want + 8, got + 8, sizeof want - 8 * sizeof *want);
         assert_memory_equal(want_logits, logits, sizeof logits);
         group_end(nodes, cases[i].nodes);
@@ -373,7 +373,7 @@ static void test_addresses_and_secrets_are_checked(void **state)
     struct node node;
     nodes_init(&node, 1, 1, "");
     node.options.nodes = 2;
-    node.options.address = "192.0.2.1"; // of documents: no machine has it
+    node.options.address = "192.0.2.1"; // an address for documents, which no machine has
     assert_int_equal(node_meet(&node, 1), STATUS_REFUSED);
     assert_non_null(strstr(node.err.text, "--master-addr 192.0.2.1 (192.0.2.1) is not on the "
                                           "loopback interface, so nodes need "

@@ -340,7 +340,7 @@ static void test_events_rebuild_the_table(void **state)
     }
     log_wait(rig.options.kv_events);
     published_read(&r);
-    replay(&r); // what the subscriber has not received yet
+    replay(&r); // sends what the subscriber has not received yet
     table_compare(&r, &rig.engine->blocks);
     assert_int_equal(atomic_load(&rig.options.kv_events->lost), 0);
     print_message("%llu requests: %llu stored, %llu removed, %llu gaps, %llu replayed\n",

@@ -300,7 +300,7 @@ static void template_probe(struct chat_template *chat)
 {
     static const char form[] = "[{s:s,s:s}]";
     if (!probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe))) {
-        chat->reads_parts = true; // for this rendering
+        chat->reads_parts = true; // holds during this rendering
         chat->reads_parts =
             probe_is_rendered(chat, json_pack(form, "role", "user", "content", probe));
     }

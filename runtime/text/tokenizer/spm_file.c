@@ -14,16 +14,16 @@ enum wire_type { WIRE_VARINT, WIRE_EIGHT, WIRE_BYTES, WIRE_FOUR = 5 };
 
 // A message, or the part of it that is not read yet.
 struct spm_message {
-    const char *name;  // of the file, for errors
-    const char *start; // of the file
+    const char *name;  // name of the file, for errors
+    const char *start; // first byte of the file
     struct text rest;
 };
 
 struct field {
     uint32_t number;
     enum wire_type type;
-    uint64_t value;    // of a varint
-    struct text bytes; // of the other types
+    uint64_t value;    // value of a varint
+    struct text bytes; // bytes of the other types
 };
 
 static enum status damaged(const struct spm_message *m, const char *what, struct error *err)
