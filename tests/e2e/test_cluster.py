@@ -4,6 +4,7 @@
 import concurrent.futures
 import contextlib
 import functools
+import http.client
 import json
 import re
 import signal
@@ -89,17 +90,21 @@ def test_two_processes_answer_as_one():
 
 
 def lost_streams(server, count, fault):
-    """Streams that have begun when fault() is called; each must end with one error event."""
-    with concurrent.futures.ThreadPoolExecutor(count) as pool:
-        jobs = [pool.submit(chat, server, model="demo", max_tokens=700, ignore_eos=True, stream=True) for _ in range(count)]
-        wait_for(lambda: server.metric(r"vllm:num_requests_running.*demo") == count)
-        wait_for(lambda: server.metric(r"vllm:generation_tokens_total.*demo") >= 2 * count)
-        fault()
-        for job in jobs:
-            events = [data for _, data in job.result().events()]
-            errors = [data for data in events if "error" in json.loads(data if data != "[DONE]" else "{}")]
-            assert len(errors) == 1 and errors[0] == events[-1], events[-3:]
-            assert json.loads(errors[0])["error"]["code"] == "internal_error", errors
+    """Streams of which each has begun when fault() is called; each must end with one error event."""
+    body = json.dumps({"model": "demo", "messages": user("Once upon a time"), "max_tokens": 700, "ignore_eos": True, "stream": True})
+    lines = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=60) for _ in range(count)]
+    for line in lines:
+        line.request("POST", "/v1/chat/completions", body, {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+    streams = [line.getresponse() for line in lines]  # returns when the stream's headers are there, with its first token
+    assert [stream.status for stream in streams] == [200] * count
+    assert server.metric(r"vllm:num_requests_running.*demo") == count
+    fault()
+    for stream, line in zip(streams, lines):
+        events = [block.removeprefix("data: ") for block in stream.read().decode().split("\n\n")]
+        errors = [data for data in events if '"error"' in data]
+        assert len(errors) == 1 and events[-2:] == [errors[0], ""], events[-3:]
+        assert json.loads(errors[0])["error"]["code"] == "internal_error", errors
+        line.close()
 
 
 @longer
