@@ -59,7 +59,8 @@ struct channel {
     // guarded by `lock`
     enum channel_stage stage;
     struct error err; // STAGE_FAILED
-    bool told; // true if this node has sent END, REFUSE or FAULT, whose receipt the nodes confirm
+    bool end_sent;    // true if this node has sent END, REFUSE or FAULT, whose receipt the nodes
+                      // confirm
     bool closing, reported, left;     // thread must end; `lost` was called; `leave` must be called
     bool stopped[MESSAGE_MODELS_MAX]; // data lanes
     struct facts facts;               // not node 0: for HELLO; NULL until channel_meet
@@ -128,7 +129,8 @@ static struct parcel *parcel_make(const struct channel *c, enum message_kind kin
 }
 
 // Queues a message without a model. The caller holds the lock and wakes the thread.
-static void post(struct channel *c, enum message_kind kind, int to, struct text payload)
+static void group_message_push(struct channel *c, enum message_kind kind, int to,
+                               struct text payload)
 {
     const struct channel_part part = {payload.at, payload.bytes};
     struct parcel *parcel = parcel_make(c, kind, 0, 0, &part, 1);
@@ -139,22 +141,23 @@ static void post(struct channel *c, enum message_kind kind, int to, struct text 
 }
 
 // Ends the channel with a fault; the caller holds the lock.
-static void fault(struct channel *c, const struct error *err)
+static void group_fail(struct channel *c, const struct error *err)
 {
     if (c->stage >= STAGE_ENDED)
         return;
     c->stage = STAGE_FAILED;
     c->err = *err;
     c->err.status = STATUS_DEVICE_FAULT;
-    c->told = true;
+    c->end_sent = true;
     size_t bytes = strlen(err->text);
     bytes = bytes < MESSAGE_SENTENCE_MAX ? bytes : MESSAGE_SENTENCE_MAX;
-    post(c, MESSAGE_FAULT, c->options.node == 0 ? ALL_NODES : 0, text_span(err->text, bytes));
+    group_message_push(c, MESSAGE_FAULT, c->options.node == 0 ? ALL_NODES : 0,
+                       text_span(err->text, bytes));
     pthread_cond_broadcast(&c->moved);
     waker_raise(c->waker);
 }
 
-static const char *words(const struct channel *c, uint32_t node)
+static const char *node_words(const struct channel *c, uint32_t node)
 {
     return c->options.words[node];
 }
@@ -179,11 +182,11 @@ static void peer_lost(struct channel *c, uint32_t node)
         error_set(&err, STATUS_DEVICE_FAULT,
                   "%s has not responded for %.1f s (--heartbeat-timeout %g): it is stopped, or the "
                   "network between the nodes is down",
-                  words(c, node), silent, c->options.heartbeat_s);
+                  node_words(c, node), silent, c->options.heartbeat_s);
     else
         error_set(&err, STATUS_DEVICE_FAULT, "%s closed its connection: its process has ended",
-                  words(c, node));
-    fault(c, &err);
+                  node_words(c, node));
+    group_fail(c, &err);
 }
 
 // Sends a frame to a node without waiting. Returns false if there is no connection to it.
@@ -260,7 +263,7 @@ static void hello_handle(struct channel *c, const uint8_t *identity, size_t byte
     peer->identity_bytes = bytes;
     peer->heard_ns = clock_ns();
     peer->hello = parcel;
-    log_line(LOG_INFO, "%s is connected", words(c, node));
+    log_line(LOG_INFO, "%s is connected", node_words(c, node));
     pthread_cond_broadcast(&c->moved);
 }
 
@@ -308,8 +311,8 @@ static void letter_file(struct channel *c, uint32_t from, struct parcel *parcel)
     if (lane->count == LANE_LETTERS) {
         struct error err;
         error_set(&err, STATUS_DEVICE_FAULT, "%s sent more than %d messages before they were read",
-                  words(c, from), LANE_LETTERS);
-        fault(c, &err);
+                  node_words(c, from), LANE_LETTERS);
+        group_fail(c, &err);
         parcel_free(parcel);
         return;
     }
@@ -337,19 +340,19 @@ static void message_handle(struct channel *c, uint32_t from, struct parcel *parc
     c->peers[from].heard_ns = clock_ns();
     c->peers[from].done |= over;
     if (over && c->options.node > 0)
-        post(c, MESSAGE_END, 0, text_of("")); // confirms it
+        group_message_push(c, MESSAGE_END, 0, text_of("")); // confirms it
     if (wrong) {
-        error_set(&err, STATUS_DEVICE_FAULT, "%s sends %s", words(c, from), wrong);
-        fault(c, &err);
+        error_set(&err, STATUS_DEVICE_FAULT, "%s sends %s", node_words(c, from), wrong);
+        group_fail(c, &err);
     } else if (m->head.kind == MESSAGE_WELCOME) {
         c->stage = STAGE_MET;
     } else if (m->head.kind == MESSAGE_REFUSE) {
         error_set(&err, STATUS_INVALID, "node 0 refuses: %.*s", (int)sentence.bytes, sentence.at);
-        fault(c, &err);
+        group_fail(c, &err);
     } else if (m->head.kind == MESSAGE_FAULT) {
-        error_set(&err, STATUS_DEVICE_FAULT, "%s reports: %.*s", words(c, from),
+        error_set(&err, STATUS_DEVICE_FAULT, "%s reports: %.*s", node_words(c, from),
                   (int)sentence.bytes, sentence.at);
-        fault(c, &err);
+        group_fail(c, &err);
     } else if (m->head.kind == MESSAGE_LEAVE) {
         c->left = true;
     } else if (m->head.kind == MESSAGE_END && c->stage == STAGE_MET && c->options.node > 0) {
@@ -394,8 +397,8 @@ static bool message_receive(struct channel *c)
     } else if (status == STATUS_OK) {
         hello_handle(c, identity, (size_t)bytes, parcel);
     } else if (from < c->options.nodes && c->peers[from].joined) {
-        error_prefix(&err, "%s", words(c, from));
-        fault(c, &err);
+        error_prefix(&err, "%s", node_words(c, from));
+        group_fail(c, &err);
         parcel_free(parcel);
     } else { // a connection that is no node's
         if (c->options.node == 0)
@@ -422,11 +425,11 @@ static void hello_try(struct channel *c)
 }
 
 // Sends pings, which also notices connections that were closed. The caller holds the lock.
-static void tick(struct channel *c)
+static void peers_ping(struct channel *c)
 {
     struct error err;
     hello_try(c);
-    post(c, MESSAGE_PING, c->options.node == 0 ? ALL_NODES : 0, text_of(""));
+    group_message_push(c, MESSAGE_PING, c->options.node == 0 ? ALL_NODES : 0, text_of(""));
     bool final = false;
     uint32_t refused = socket_refusals(&c->socket, &final);
     if (refused > 0 && c->options.node == 0)
@@ -441,7 +444,7 @@ static void tick(struct channel *c)
                   "node 0 at %s does not accept the connection: give all nodes the same "
                   "--cluster-secret-file, or find out which program listens there",
                   c->socket.endpoint);
-        fault(c, &err);
+        group_fail(c, &err);
     }
 }
 
@@ -466,7 +469,7 @@ static void peers_check(struct channel *c)
 }
 
 // Calls the callbacks whose time has come, without the lock.
-static void report(struct channel *c)
+static void callbacks_call(struct channel *c)
 {
     pthread_mutex_lock(&c->lock);
     bool lost = c->stage == STAGE_FAILED && !c->reported, left = c->left;
@@ -500,7 +503,7 @@ static void *channel_main(void *argument)
         pthread_mutex_lock(&c->lock);
         closing = c->closing;
         if (clock_ns() >= next) {
-            tick(c);
+            peers_ping(c);
             bool slow = c->stage != STAGE_MEETING;
             next = clock_ns() + (slow ? TICK_MS : MEET_TICK_MS) * 1000000ull;
         }
@@ -508,7 +511,7 @@ static void *channel_main(void *argument)
             parcel_send(c, parcel);
         pthread_mutex_unlock(&c->lock);
         peers_check(c);
-        report(c);
+        callbacks_call(c);
     }
     return NULL;
 }
@@ -562,7 +565,7 @@ enum status channel_open(struct channel **out, const struct channel_options *opt
 
 // Waits for a change until a time (CLOCK_MONOTONIC; UINT64_MAX: no limit). Returns false if it has
 // come. The caller holds the lock.
-static bool await(struct channel *c, uint64_t until_ns)
+static bool change_await(struct channel *c, uint64_t until_ns)
 {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     if (until_ns == UINT64_MAX)
@@ -576,7 +579,7 @@ static bool peers_unaware(const struct channel *c)
     bool unaware = false;
     for (uint32_t node = 0; node < c->options.nodes; node++)
         unaware |= c->peers[node].joined && !c->peers[node].done;
-    return c->told && unaware;
+    return c->end_sent && unaware;
 }
 
 void channel_end(struct channel *c, bool ended)
@@ -587,11 +590,11 @@ void channel_end(struct channel *c, bool ended)
     bool again = c->closing;
     if (ended && c->stage == STAGE_MET && c->options.node == 0) {
         c->stage = STAGE_ENDED;
-        c->told = true;
-        post(c, MESSAGE_END, ALL_NODES, text_of(""));
+        c->end_sent = true;
+        group_message_push(c, MESSAGE_END, ALL_NODES, text_of(""));
     }
     waker_raise(c->waker);
-    while (!again && peers_unaware(c) && await(c, until))
+    while (!again && peers_unaware(c) && change_await(c, until))
         ;
     c->closing = true;
     waker_raise(c->waker);
@@ -618,18 +621,18 @@ static enum status nodes_compare(struct channel *c, const struct facts *facts, s
     enum status status = STATUS_OK;
     for (uint32_t node = 1; node < c->options.nodes && status == STATUS_OK; node++)
         status = hello_compare(facts, c->options.nodes, &c->peers[node].hello->message,
-                               words(c, node), err);
+                               node_words(c, node), err);
     for (uint32_t node = 1; node < c->options.nodes; node++) {
         parcel_free(c->peers[node].hello);
         c->peers[node].hello = NULL;
     }
     if (status == STATUS_OK) {
         c->stage = STAGE_MET;
-        post(c, MESSAGE_WELCOME, ALL_NODES, text_of(""));
+        group_message_push(c, MESSAGE_WELCOME, ALL_NODES, text_of(""));
     } else {
         size_t bytes = strnlen(err->text, MESSAGE_SENTENCE_MAX);
-        post(c, MESSAGE_REFUSE, ALL_NODES, text_span(err->text, bytes));
-        c->told = true;
+        group_message_push(c, MESSAGE_REFUSE, ALL_NODES, text_span(err->text, bytes));
+        c->end_sent = true;
     }
     waker_raise(c->waker);
     return status;
@@ -656,13 +659,13 @@ enum status channel_meet(struct channel *c, const struct facts *facts, double se
     waker_raise(c->waker);
     bool in_time = true;
     while (c->stage == STAGE_MEETING && in_time && !(leads && peer_missing(c) == c->options.nodes))
-        in_time = await(c, until);
+        in_time = change_await(c, until);
     if (c->stage == STAGE_FAILED) {
         *err = c->err;
         status = err->status;
     } else if (!in_time) {
         status = error_set(err, STATUS_TIMEOUT, "%s has not connected to %s within %g s",
-                           leads ? words(c, peer_missing(c)) : words(c, c->options.node),
+                           leads ? node_words(c, peer_missing(c)) : node_words(c, c->options.node),
                            c->socket.endpoint, seconds);
     } else if (leads) {
         status = nodes_compare(c, facts, err);
@@ -719,11 +722,11 @@ enum status channel_receive(struct channel *c, uint32_t from, uint32_t model,
     pthread_mutex_lock(&c->lock);
     while ((status = stage_check(c, err)) == STATUS_OK && in_time &&
            !(lane == LANE_DATA && c->stopped[model]) && !(parcel = queue_pop(queue)))
-        in_time = await(c, deadline_ns);
+        in_time = change_await(c, deadline_ns);
     if (status == STATUS_OK && !parcel)
-        status = in_time
-                     ? error_set(err, STATUS_DEVICE_FAULT, "the step was cancelled")
-                     : error_set(err, STATUS_TIMEOUT, "%s did not respond in time", words(c, from));
+        status = in_time ? error_set(err, STATUS_DEVICE_FAULT, "the step was cancelled")
+                         : error_set(err, STATUS_TIMEOUT, "%s did not respond in time",
+                                     node_words(c, from));
     pthread_mutex_unlock(&c->lock);
     if (parcel)
         *out = (struct channel_letter){parcel->message, parcel};
@@ -747,7 +750,7 @@ void channel_stop(struct channel *c, uint32_t model)
 void channel_fail(struct channel *c, const struct error *err)
 {
     pthread_mutex_lock(&c->lock);
-    fault(c, err);
+    group_fail(c, err);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -765,7 +768,7 @@ void channel_leave(struct channel *c)
 {
     pthread_mutex_lock(&c->lock);
     if (c->options.node > 0 && c->stage == STAGE_MET)
-        post(c, MESSAGE_LEAVE, 0, text_of(""));
+        group_message_push(c, MESSAGE_LEAVE, 0, text_of(""));
     waker_raise(c->waker);
     pthread_mutex_unlock(&c->lock);
 }

@@ -29,7 +29,7 @@ static enum status letter_next(struct follower *f, enum message_kind kind,
     return err->status;
 }
 
-static enum status launch(struct follower *f, struct error *err)
+static enum status step_launch(struct follower *f, struct error *err)
 {
     struct channel_letter letter;
     enum status status = letter_next(f, MESSAGE_LAUNCH, &letter, err);
@@ -41,7 +41,7 @@ static enum status launch(struct follower *f, struct error *err)
     return status == STATUS_OK ? model_launch(f->model, f->batch, err) : status;
 }
 
-static enum status sample(struct follower *f, struct error *err)
+static enum status step_sample(struct follower *f, struct error *err)
 {
     struct channel_letter letter;
     enum status status = letter_next(f, MESSAGE_SAMPLE, &letter, err);
@@ -65,12 +65,12 @@ static enum status sample(struct follower *f, struct error *err)
     return status;
 }
 
-static enum status step(struct follower *f, struct error *err)
+static enum status step_execute(struct follower *f, struct error *err)
 {
     struct model_output out;
-    enum status status = launch(f, err);
+    enum status status = step_launch(f, err);
     if (status == STATUS_OK)
-        status = sample(f, err);
+        status = step_sample(f, err);
     if (status == STATUS_OK)
         status = model_collect(f->model, &out, clock_ns() + MODEL_START_NS, err);
     if (status != STATUS_OK)
@@ -89,7 +89,7 @@ enum status cluster_follow(struct cluster_link *link, struct model *model, struc
     batch_init(f.batch, limits);
     enum status status = channel_send(f.channel, MESSAGE_READY, f.index, 0, NULL, 0, err);
     while (status == STATUS_OK)
-        status = step(&f, err);
+        status = step_execute(&f, err);
     heap_free(f.batch);
     if (status == STATUS_UNWANTED) // the group has ended between two steps
         return STATUS_OK;

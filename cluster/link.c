@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps and collectives as messages; see link.h. The thread of the model's engine, or of
-// cluster_follow, calls all functions except `exchange`, which a rank's thread calls, and `stop`,
-// which any thread may call.
+// cluster_follow, calls all functions except `pieces_exchange`, which a rank's thread calls, and
+// `collectives_stop`, which any thread may call.
 #include "cluster/link.h"
 
 #include "base/arena.h"
@@ -58,7 +58,7 @@ static enum status piece_receive(struct cluster_link *l, uint32_t node, char *to
     return status;
 }
 
-static enum status exchange(void *context, void *pieces, const size_t ends[RANKS_MAX])
+static enum status pieces_exchange(void *context, void *pieces, const size_t ends[RANKS_MAX])
 {
     struct cluster_link *l = context;
     const struct cluster_link_options *o = &l->options;
@@ -80,7 +80,7 @@ static enum status exchange(void *context, void *pieces, const size_t ends[RANKS
     return status == STATUS_OK ? status : STATUS_DEVICE_FAULT;
 }
 
-static void stop(void *context)
+static void collectives_stop(void *context)
 {
     struct cluster_link *l = context;
     channel_stop(l->channel, l->options.model);
@@ -129,13 +129,13 @@ static enum status results_agree(void *context, uint64_t step, const struct hash
     return status;
 }
 
-static void fail(void *context, const struct error *err)
+static void link_fail(void *context, const struct error *err)
 {
     struct cluster_link *l = context;
     channel_fail(l->channel, err);
 }
 
-static bool blame(void *context, bool late, struct error *err)
+static bool fault_find(void *context, bool late, struct error *err)
 {
     struct cluster_link *l = context;
     uint32_t node = atomic_load(&l->await);
@@ -160,12 +160,13 @@ struct cluster_link *cluster_link_create(const struct cluster_link_options *opti
         .context = l,
         .leads = options->node == 0,
         .count = ranks_each(l),
-        .comm = {l, options->node * ranks_each(l), options->ranks, exchange, stop},
+        .comm = {l, options->node * ranks_each(l), options->ranks, pieces_exchange,
+                 collectives_stop},
         .launch = launch_send,
         .sample = sample_send,
         .agree = results_agree,
-        .fail = fail,
-        .blame = blame,
+        .fail = link_fail,
+        .fault_find = fault_find,
     };
     return l;
 }

@@ -130,7 +130,7 @@ static enum status late_error(struct model_group *group, struct error *err)
         late = i;
     }
     group->failed_rank = late;
-    if (group->link && group->link->blame(group->link->context, true, err))
+    if (group->link && group->link->fault_find(group->link->context, true, err))
         return err->status;
     if (group->job.kind == JOB_RECORD)
         return error_set(err, STATUS_TIMEOUT, "%s did not end the warm-up steps within %.1f s",
@@ -143,7 +143,7 @@ static enum status failed_error(struct model_group *group, struct error *err)
 {
     group->failed_rank = atomic_load(&group->failed) - 1;
     const struct group_rank *r = &group->ranks[group->failed_rank];
-    if (group->link && group->link->blame(group->link->context, false, err))
+    if (group->link && group->link->fault_find(group->link->context, false, err))
         return err->status; // the rank has failed because it waited for that node
     *err = r->err;
     error_prefix(err, "%s", rank_words(group, group->failed_rank).text);

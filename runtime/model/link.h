@@ -36,7 +36,7 @@ struct model_link {
     // Sets *err to the fault of a node that is lost or has failed. If there is none and `late` is
     // true, sets it to TIMEOUT with the node whose part of a collective has not arrived. Returns
     // false if neither exists.
-    bool (*blame)(void *context, bool late, struct error *err);
+    bool (*fault_find)(void *context, bool late, struct error *err);
 };
 
 // Returns the hash of a step's results, which must be equal on all nodes: of the tokens and log
