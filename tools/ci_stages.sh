@@ -10,11 +10,11 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
 export TSAN_OPTIONS=halt_on_error=1
 
-# The slow tests: full conformance runs on the CPU and the emulator, its ASan and race modes, the interpreted PTX of
+# The slow tests: full conformance runs on the CPU and the emulator, its race mode, the interpreted PTX of
 # nvcc, budgets of the kernels, four ranks, emulated ISA levels of the CPU.
 nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
-stage "slow tests, emulator modes and PTX" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;asan;race" \
+stage "slow tests, emulator modes and PTX" bash -c 'cmake --preset release "-DWEFT_SIMT_MODES=plain;race" \
     -DWEFT_PTX=ON -DWEFT_TESTS=ON >/dev/null && tools/build.sh slow_tests && ctest --preset release -L slow -j 3'
 # The fast tests of modules and parsers, and the fuzzers' corpora. -g1: reports name lines, and types of variables
 # would take a part of the compile time.
