@@ -26,13 +26,16 @@ static inline uint32_t mulhi(uint32_t a, uint32_t b)
 {
     return (uint32_t)((uint64_t)a * b >> 32);
 }
-// Byte k of the result is the byte of b:a whose index is in the low three bits of nibble k.
 static inline uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
 {
     uint64_t bytes = (uint64_t)b << 32 | a;
     uint32_t out = 0;
-    for (uint32_t k = 0; k < 4; k++)
-        out |= (uint32_t)(bytes >> 8 * (order >> 4 * k & 7) & 0xFF) << 8 * k;
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t byte = (uint32_t)(bytes >> 8 * (order >> 4 * k & 7)) & 0xFF;
+        if (order >> (4 * k + 3) & 1)
+            byte = byte & 0x80 ? 0xFF : 0;
+        out |= byte << 8 * k;
+    }
     return out;
 }
 static inline int find_msb(uint32_t x)

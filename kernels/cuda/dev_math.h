@@ -35,10 +35,13 @@ DEV uint32_t mulhi(uint32_t a, uint32_t b)
 {
     return __umulhi(a, b);
 }
-// Byte k of the result is the byte of b:a whose index is in the low three bits of nibble k.
+// Byte k of the result is the byte of b:a whose index is in the low three bits of nibble k; if bit
+// 3 of the nibble is set, it is eight copies of that byte's highest bit.
 DEV uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
 {
-    return __byte_perm(a, b, order);
+    uint32_t y;
+    asm("prmt.b32 %0, %1, %2, %3;\n" : "=r"(y) : "r"(a), "r"(b), "r"(order));
+    return y;
 }
 // Returns the index of the highest set bit; -1 for 0.
 DEV int find_msb(uint32_t x)

@@ -2,7 +2,7 @@
 // The kernels of probe.h: one small kernel per wrapper of dev.h, and kernels with faults that the
 // emulator must report. Each runs one block of 128 threads if not stated otherwise; none is
 // optimized.
-#include "kernels/cuda/dev.h"
+#include "kernels/cuda/e4m3.h"
 #include "tests/simt/probe.h"
 
 struct probe_args {
@@ -74,7 +74,22 @@ static __device__ void run_convert(const probe_args &p, uint32_t lane)
         p.out[2048 + i] = float_bits(f16_to_float(half));
         p.out[2560 + i] = mulhi(p.in[i], 0x9E3779B9u);
         p.out[3072 + i] = pop_count(p.in[i]) | (uint32_t)find_msb(p.in[i] | 1u) << 8;
-        p.out[3584 + i] = byte_perm(p.in[i], p.in[511 - i], p.in[i ^ 1u] & 0x7777u);
+        p.out[3584 + i] = byte_perm(p.in[i], p.in[511 - i], p.in[i ^ 1u]);
+    }
+}
+
+// Codes of the words' bytes, and words as float32, which the codes' range contains half of.
+static __device__ void run_e4m3(const probe_args &p, uint32_t lane)
+{
+    for (uint32_t i = lane; i < 512; i += 32) {
+        uint32_t w = p.in[i];
+        float x = bits_float((w & 0x80FFFFFFu) | (112u + (w >> 24 & 31u)) << 23);
+        e4m3_unpack4(w, p.out + i, p.out + 512 + i, bf16());
+        e4m3_unpack4(w, p.out + 1024 + i, p.out + 1536 + i, f16());
+        p.out[2048 + i] = float_to_e4m3(bits_float(w));
+        p.out[2560 + i] = float_to_e4m3(x);
+        p.out[3072 + i] = float_bits(e4m3_to_float(i & 0xFFu));
+        p.out[3584 + i] = float_to_e4m3(e4m3_to_float(i & 0xFFu));
     }
 }
 
@@ -129,6 +144,9 @@ static __global__ void __launch_bounds__(32) probe_warp(probe_args p)
         break;
     case PROBE_APPROX:
         run_approx(p, lane);
+        break;
+    case PROBE_E4M3:
+        run_e4m3(p, lane);
         break;
     default:
         run_vector(p, lane);
@@ -304,8 +322,9 @@ static __global__ void __launch_bounds__(32) lint_kernel(lint_args p)
 const char *probe_name(enum probe probe)
 {
     static const char *const name[PROBE_COUNT] = {
-        "mma_bf16", "mma_f16", "ldsm_x4", "ldsm_x4_t", "movm_t", "shuffle",      "ballot",
-        "cp_async", "convert", "approx",  "atomic",    "vector", "last_arriver", "named_barrier"};
+        "mma_bf16", "mma_f16", "ldsm_x4",      "ldsm_x4_t",     "movm_t",
+        "shuffle",  "ballot",  "cp_async",     "convert",       "approx",
+        "atomic",   "vector",  "last_arriver", "named_barrier", "e4m3"};
     return name[probe];
 }
 

@@ -29,6 +29,7 @@ enum probe {
     PROBE_VECTOR,
     PROBE_LAST_ARRIVER,
     PROBE_NAMED_BARRIER,
+    PROBE_E4M3,
     PROBE_COUNT
 };
 const char *probe_name(enum probe probe);

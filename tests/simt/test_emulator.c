@@ -180,9 +180,59 @@ static void test_conversions(void **state)
         assert_true(word_float(out[2048 + i]) == f16_to_f32((uint16_t)(in[i] & 0xBFFFu)));
         assert_int_equal(out[2560 + i], (uint32_t)((uint64_t)in[i] * 0x9E3779B9u >> 32));
         for (int k = 0; k < 4; k++) {
-            uint32_t byte = in[i ^ 1] >> 4 * k & 7, word = in[byte < 4 ? i : 511 - i];
-            assert_int_equal(out[3584 + i] >> 8 * k & 255, word >> byte % 4 * 8 & 255);
+            uint32_t nibble = in[i ^ 1] >> 4 * k & 15, word = in[nibble % 8 < 4 ? i : 511 - i];
+            uint32_t byte = word >> nibble % 4 * 8 & 255;
+            byte = nibble < 8 ? byte : byte < 128 ? 0 : 255;
+            assert_int_equal(out[3584 + i] >> 8 * k & 255, byte);
         }
+    }
+}
+
+// Returns the value of an e4m3 code by its definition; NaN codes count as 480, the next number.
+static double e4m3_value(uint32_t code)
+{
+    int exponent = code >> 3 & 15, mantissa = code & 7;
+    double value = exponent > 0 ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+    return code & 128 ? -value : value;
+}
+
+// Returns the code nearest to x, of two equally near ones the even one.
+static uint32_t e4m3_nearest(float x)
+{
+    uint32_t best = 0, sign = signbit(x) ? 128 : 0;
+    if (x != x)
+        return sign | 127;
+    for (uint32_t code = 1; code < 127; code++) {
+        double near = fabs(fabs((double)x) - e4m3_value(best));
+        double now = fabs(fabs((double)x) - e4m3_value(code));
+        if (now < near || (now == near && code % 2 == 0))
+            best = code;
+    }
+    return sign | best;
+}
+
+static void test_e4m3(void **state)
+{
+    (void)state;
+    fill_random();
+    for (uint32_t i = 0; i < 256; i++) // each code at each place of a word; ties of roundings
+        in[i] = i % 2 ? i << 24 | (i ^ 85) << 16 | (i ^ 170) << 8 | (255 - i) : in[i] & 0xFFF80000u;
+    run(PROBE_E4M3);
+    for (uint32_t i = 0; i < 512; i++) {
+        uint32_t bits = (in[i] & 0x80FFFFFFu) | (112u + (in[i] >> 24 & 31u)) << 23;
+        for (uint32_t k = 0; k < 4; k++) {
+            double want = e4m3_value(in[i] >> 8 * k & 255);
+            uint16_t brain = (uint16_t)(out[k / 2 * 512 + i] >> k % 2 * 16);
+            uint16_t half = (uint16_t)(out[1024 + k / 2 * 512 + i] >> k % 2 * 16);
+            assert_true(ldexp(bf16_to_f32(brain), 120) == want);
+            assert_true(ldexp(f16_to_f32(half), 8) == want);
+        }
+        assert_int_equal(out[2048 + i], e4m3_nearest(word_float(in[i])));
+        assert_int_equal(out[2560 + i], e4m3_nearest(word_float(bits)));
+        float value = word_float(out[3072 + i]);
+        bool nan = (i & 127) == 127;
+        assert_true(nan ? value != value : value == e4m3_value(i & 255));
+        assert_int_equal(out[3584 + i] & (nan ? 127 : 255), nan ? 127 : i & 255);
     }
 }
 
@@ -477,12 +527,19 @@ static void test_last_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mma),         cmocka_unit_test(test_matrix_moves),
-        cmocka_unit_test(test_shuffles),    cmocka_unit_test(test_async_copies),
-        cmocka_unit_test(test_conversions), cmocka_unit_test(test_approximations),
-        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_lint),        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_captures),    cmocka_unit_test(test_last_error),
+        cmocka_unit_test(test_mma),
+        cmocka_unit_test(test_matrix_moves),
+        cmocka_unit_test(test_shuffles),
+        cmocka_unit_test(test_async_copies),
+        cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_e4m3),
+        cmocka_unit_test(test_approximations),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lint),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_captures),
+        cmocka_unit_test(test_last_error),
     };
     return cmocka_run_group_tests_name("emulator", tests, setup, NULL);
 }

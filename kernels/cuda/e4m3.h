@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// FP8 e4m3 as checkpoints store it (E4M3FN of the OCP specification "8-bit floating point", 2023):
+// sign, four bits of exponent with bias 7, three of mantissa. The largest number is 448, the
+// smallest 2^-9; 0x7F and 0xFF are NaN; there are no infinities.
+//
+// Only integer operations and float32 are used, so that all cards and the emulator compute the same
+// bits. Elements of T are the codes' values times a power of two, because codes are only shifted
+// into place: multiply sums of their products by e4m3_factor. This is exact for all codes, as
+// subnormal numbers of T are exact on tensor cores too.
+#pragma once
+
+#include "kernels/cuda/lane.h"
+
+// The factor of the elements that e4m3_unpack4 makes.
+static __device__ __forceinline__ float e4m3_factor(bf16)
+{
+    return 0x1p120f;
+}
+static __device__ __forceinline__ float e4m3_factor(f16)
+{
+    return 0x1p8f;
+}
+
+// Converts four codes, the lowest byte first, to elements: *lo has the first two, *hi the others,
+// each code's value / e4m3_factor. NaN becomes 480 with its sign: a writer of codes must not store
+// it.
+static __device__ __forceinline__ void e4m3_unpack4(uint32_t codes, uint32_t *lo, uint32_t *hi,
+                                                    bf16)
+{
+    *lo = byte_perm(codes, 0, 0x9180u) << 4 & 0x87F087F0u; // sign-extended bytes
+    *hi = byte_perm(codes, 0, 0xB3A2u) << 4 & 0x87F087F0u;
+}
+static __device__ __forceinline__ void e4m3_unpack4(uint32_t codes, uint32_t *lo, uint32_t *hi, f16)
+{
+    *lo = byte_perm(codes, 0, 0x9180u) << 7 & 0xBF80BF80u;
+    *hi = byte_perm(codes, 0, 0xB3A2u) << 7 & 0xBF80BF80u;
+}
+
+// Returns the value of a code.
+static __device__ __forceinline__ float e4m3_to_float(uint32_t code)
+{
+    uint32_t bits = (code & 0x80u) << 24 | (code & 0x7Fu) << 20;
+    float value = mul_rn(bits_float(bits), 0x1p120f);
+    return (code & 0x7Fu) == 0x7Fu ? bits_float(0x7FC00000u) : value;
+}
+
+// Rounds to the nearest code, ties to even; numbers beyond 448 become 448, NaN stays NaN.
+static __device__ __forceinline__ uint32_t float_to_e4m3(float x)
+{
+    uint32_t sign = float_bits(x) >> 24 & 0x80u;
+    float magnitude = fminf(fabsf(x), 448.0f);
+    uint32_t bits = float_bits(magnitude);
+    uint32_t normal = ((bits + 0x7FFFFu + (bits >> 20 & 1u)) >> 20) - (120u << 3);
+    uint32_t tiny = float_bits(add_rn(magnitude, 0x1p14f)) & 15u; // rounded to multiples of 2^-9
+    uint32_t code = magnitude < 0x1p-6f ? tiny : normal;
+    return sign | (x != x ? 0x7Fu : code);
+}
