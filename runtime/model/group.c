@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several ranks that share one model. Each rank has a thread, which waits for the next job,
 // executes it on the rank's model and signals completion. A job is a launch, a sampling or, during
-// model_open, the recording of graphs; the engine's thread posts it and sleeps until all ranks are
+// model_open, a part of the start; the engine's thread posts it and sleeps until all ranks are
 // done. The ranks exchange data only in the collectives of the forward pass (kernels/collective.h).
 // Each rank samples complete rows with the same random keys, and their results are compared in
 // every step.
@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum job_kind { JOB_RECORD, JOB_LAUNCH, JOB_SAMPLE };
+enum job_kind { JOB_TUNE, JOB_WARM, JOB_RECORD, JOB_LAUNCH, JOB_SAMPLE };
 
 struct job {
     enum job_kind kind;
@@ -68,6 +68,10 @@ static enum status job_do(struct group_rank *r)
     struct model_group *group = r->group;
     const struct job *job = &group->job;
     switch (job->kind) {
+    case JOB_TUNE:
+        return rank_tune(r->model, &r->err);
+    case JOB_WARM:
+        return rank_warm(r->model, &r->err);
     case JOB_RECORD:
         return rank_record(r->model, &r->err);
     case JOB_LAUNCH:
@@ -132,9 +136,12 @@ static enum status late_error(struct model_group *group, struct error *err)
     group->failed_rank = late;
     if (group->link && group->link->fault_find(group->link->context, true, err))
         return err->status;
-    if (group->job.kind == JOB_RECORD)
-        return error_set(err, STATUS_TIMEOUT, "%s did not end the warm-up steps within %.1f s",
-                         rank_words(group, late).text, seconds);
+    static const char *const parts[] = {[JOB_TUNE] = "end the choice of its products",
+                                        [JOB_WARM] = "end the warm-up steps",
+                                        [JOB_RECORD] = "record its graphs"};
+    if (group->job.kind <= JOB_RECORD)
+        return error_set(err, STATUS_TIMEOUT, "%s did not %s within %.1f s",
+                         rank_words(group, late).text, parts[group->job.kind], seconds);
     return error_set(err, STATUS_TIMEOUT, "%s did not end step %llu within %.1f s",
                      rank_words(group, late).text, (unsigned long long)group->batch->step, seconds);
 }
@@ -194,9 +201,12 @@ static enum status job_run(struct model_group *group, const struct job *job, str
     return group->status;
 }
 
-enum status group_record(struct model_group *group, struct error *err)
+enum status group_start(struct model_group *group, struct error *err)
 {
-    return job_run(group, &(struct job){.kind = JOB_RECORD}, err);
+    enum status status = STATUS_OK;
+    for (enum job_kind kind = JOB_TUNE; kind <= JOB_RECORD && status == STATUS_OK; kind++)
+        status = job_run(group, &(struct job){.kind = kind}, err);
+    return status;
 }
 
 // Returns true on node 0 if the group has not failed: the other nodes get each job first.

@@ -35,8 +35,11 @@ void group_abort(struct model_group *group);
 // Sets how long each further job may take, in nanoseconds; initially MODEL_START_NS.
 void group_deadline(struct model_group *group, uint64_t ns);
 
-// Records the graphs of all ranks.
-enum status group_record(struct model_group *group, struct error *err) MUST_USE;
+// Tunes the products of all ranks, then runs the warm-up steps, then records the graphs. Each part
+// begins when all ranks have finished the one before it: a rank that tunes or records allocates
+// memory and loads code, for which the driver may wait for the kernels of all GPUs, and a
+// collective that another rank has already started does not end before this rank takes part in it.
+enum status group_start(struct model_group *group, struct error *err) MUST_USE;
 // Launches, samples and collects a step on all ranks, as model.h describes. The batch is copied;
 // the masks are not, and a rank that is late may read them until group_close. group_collect returns
 // the results of rank 0, and DEVICE_FAULT if those of another rank or another node differ;
@@ -51,6 +54,11 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
 // The calls of one rank's model. rank_begin comes first on the thread that makes the others. If the
 // device has a slot, the caller holds it (model.c, open.c).
 void rank_begin(const struct model *m);
+// The parts of a start, in this order (warm.c, open.c): rank_tune tunes the products, without
+// collectives; rank_warm runs two small steps, so that the device loads all code that steps use;
+// rank_record records the graphs. The first two do nothing if the device needs no warm-up.
+enum status rank_tune(struct model *m, struct error *err) MUST_USE;
+enum status rank_warm(struct model *m, struct error *err) MUST_USE;
 enum status rank_record(struct model *m, struct error *err) MUST_USE;
 enum status rank_launch(struct model *m, struct batch *batch, struct error *err) MUST_USE;
 enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count,
@@ -59,6 +67,3 @@ enum status rank_collect(struct model *m, struct model_output *out, uint64_t dea
                          struct error *err) MUST_USE;
 // Returns the number of collectives that the rank has started. Any thread.
 uint64_t rank_collectives_started(const struct model *m);
-// warm.c: tunes the products and runs two small steps before graphs are recorded, so that the
-// device loads all code that steps use. Does nothing if the device does not need it.
-enum status rank_warm(struct model *m, struct error *err) MUST_USE;

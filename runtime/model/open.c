@@ -145,7 +145,7 @@ static enum status graph_record(struct model *m, uint32_t rows, struct error *er
 
 enum status rank_record(struct model *m, struct error *err)
 {
-    enum status status = rank_warm(m, err);
+    enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < m->limits.graphs; i++)
         status = graph_record(m, m->graphs[i].rows, err);
     return status;
@@ -296,6 +296,18 @@ static enum status others_open(struct model *m, const struct model_plan *plan,
     return status;
 }
 
+// Prepares the steps. All ranks finish each part before one of them begins the next
+// (group_start).
+static enum status model_start(struct model *m, struct error *err)
+{
+    if (m->group)
+        return group_start(m->group, err);
+    enum status status = rank_tune(m, err);
+    if (status == STATUS_OK)
+        status = rank_warm(m, err);
+    return status == STATUS_OK ? rank_record(m, err) : status;
+}
+
 uint32_t model_plan_loading(const struct model_plan *plan)
 {
     return atomic_load(&plan->parts->loading);
@@ -324,7 +336,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
     if (status == STATUS_OK && (plan->parts->others[1] || plan->parts->options.link))
         status = others_open(m, plan, &load_progress, err);
     if (status == STATUS_OK)
-        status = m->group ? group_record(m->group, err) : rank_record(m, err);
+        status = model_start(m, err);
     if (close_would_block(m, status))
         return err->status = STATUS_TIMEOUT;
     if (status != STATUS_OK) {

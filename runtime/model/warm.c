@@ -88,16 +88,26 @@ static enum status steps_run(struct model *m, struct error *err)
     return status;
 }
 
-enum status rank_warm(struct model *m, struct error *err)
+// Calls `run` with the device slot, if the device needs a warm-up.
+static enum status warm(struct model *m, enum status (*run)(struct model *, struct error *),
+                        struct error *err)
 {
     if (!m->api->tune)
         return STATUS_OK;
     if (m->api->device_slot_acquire)
         m->api->device_slot_acquire(m->stream);
-    enum status status = products_tune(m, err);
-    if (status == STATUS_OK)
-        status = steps_run(m, err);
+    enum status status = run(m, err);
     if (m->api->device_slot_release)
         m->api->device_slot_release(m->stream);
     return status == STATUS_OK ? status : error_prefix(err, "the warm-up steps");
+}
+
+enum status rank_tune(struct model *m, struct error *err)
+{
+    return warm(m, products_tune, err);
+}
+
+enum status rank_warm(struct model *m, struct error *err)
+{
+    return warm(m, steps_run, err);
 }

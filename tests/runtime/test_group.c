@@ -626,91 +626,6 @@ static void test_late_ranks_change_no_result(void **state)
     folder_remove(folder);
 }
 
-// A device whose graphs contain only the collectives, which run when they are recorded.
-static bool comm_there;
-static _Atomic uint32_t recorded, closed_early, closed_late;
-
-#define SKIP(name)                                                                                 \
-    static enum status skip_##name(struct stream *stream, const struct name##_args *args)          \
-    {                                                                                              \
-        (void)stream;                                                                              \
-        (void)args;                                                                                \
-        return STATUS_OK;                                                                          \
-    }
-OP_LIST(SKIP)
-#undef SKIP
-
-static void graph_facts(const struct device *device, struct device_facts *out)
-{
-    device_cpu()->facts(device, out);
-    out->graphs = true;
-}
-
-static enum status graph_comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                                   struct error *err)
-{
-    comm_there = true;
-    return device_cpu()->comm_open(out, streams, count, err);
-}
-
-static void graph_comm_close(struct comm *comm)
-{
-    comm_there = false;
-    device_cpu()->comm_close(comm);
-}
-
-static enum status graph_begin(struct stream *stream)
-{
-    (void)stream;
-    return STATUS_OK;
-}
-
-static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
-{
-    (void)err;
-    *out = (struct graph *)stream; // never dereferenced
-    atomic_fetch_add(&recorded, 1);
-    return STATUS_OK;
-}
-
-static void graph_close(struct graph *graph)
-{
-    (void)graph;
-    atomic_fetch_add(comm_there ? &closed_early : &closed_late, 1);
-}
-
-// The graphs of all ranks are recorded together, with the communicator that they need, and are
-// closed before it.
-static void test_graphs_live_within_the_communicator(void **state)
-{
-    (void)state;
-    char folder[64];
-    struct rig rig;
-    struct op_table ops;
-    struct device_api api = *device_cpu();
-#define FIELD(name) ops.name = skip_##name;
-    OP_LIST(FIELD)
-#undef FIELD
-    ops.all_reduce = device_cpu()->ops->all_reduce;
-    ops.all_gather = device_cpu()->ops->all_gather;
-    api.ops = &ops;
-    api.facts = graph_facts;
-    api.comm_open = graph_comm_open;
-    api.comm_close = graph_comm_close;
-    api.graph_begin = graph_begin;
-    api.graph_end = graph_end;
-    api.graph_close = graph_close;
-    struct model_options options = rig_options();
-    options.max_num_seqs = 4; // graphs of 1, 2 and 4 rows
-    golden_folder(folder, "llama", DTYPE_F32);
-    rig_open_ranks(&rig, &api, folder, &options, 2);
-    assert_int_equal(recorded, 2 * 3);
-    rig_close(&rig);
-    assert_int_equal(closed_early, 2 * 3);
-    assert_int_equal(closed_late, 0);
-    folder_remove(folder);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -724,7 +639,6 @@ int main(void)
         cmocka_unit_test(test_fault_precedes_timeout),
         cmocka_unit_test(test_a_pause_of_the_machine_loses_no_rank),
         cmocka_unit_test(test_late_ranks_change_no_result),
-        cmocka_unit_test(test_graphs_live_within_the_communicator),
     };
     const struct CMUnitTest on_gpus[] = {cmocka_unit_test(test_unequal_parts),
                                          cmocka_unit_test(test_late_ranks_change_no_result)};
