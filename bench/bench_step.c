@@ -10,7 +10,8 @@
 // Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
 //        [--library FILE] [--no-exact] [--no-overlap-kernels]
 //        [--model PATH] [--batch ROWS: only decode at this batch, up to 32]
-//        [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large] [--copy GB/s] [--math TFLOP/s]
+//        [--shape qwen2.5-0.5b|qwen3-8b|qwen3-30b-a3b|xlm-r-large]
+//        [--copy GB/s] [--math TFLOP/s]
 #include "bench/read_pass.h"
 #include "bench/step_bench.h"
 

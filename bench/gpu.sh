@@ -246,14 +246,15 @@ stage_first() {
     step probe-emulated 4 "$bin/gpu_probe_simt"
     step probe-gpu 8 "$bin/gpu_probe"
     python probe-equal 3 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
-    step conformance 45 ops_conform
-    step conformance-fast 45 ops_conform --fast
+    step conformance 38 ops_conform
+    step conformance-fast 38 ops_conform --fast
     models_conform exact 12 WEFT_TEST_SERIAL=
     models_conform fast 12 WEFT_TEST_FAST=1
     models_conform serial 6 WEFT_TEST_SERIAL=1
-    whole step-qwen3-8b-fast 60 qwen3-8b --no-exact
+    whole step-qwen3-8b-fast 42 qwen3-8b --no-exact
     whole step-qwen3-8b-exact 40 qwen3-8b
-    step ops-graphs 45 "$bin/gpu_ops" fast graphs
+    whole step-qwen3-30b-a3b-fast 50 qwen3-30b-a3b --no-exact
+    step ops-graphs 35 "$bin/gpu_ops" fast graphs
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
         planned=$((planned + 20))

@@ -5,7 +5,7 @@
 // time is the median of several runs. Weights and caches rotate over several copies, together
 // larger than the L2 cache. Random data throughout.
 //
-// gpu_ops exact|fast [graphs] [small]   graphs: products and attention only, as graphs
+// gpu_ops exact|fast [graphs] [small]   graphs: products, attention and experts only, as graphs
 //                                       small: tiny shapes, to test the program itself
 #include "bench/gpu_ops.h"
 
@@ -114,6 +114,7 @@ int main(int argc, char **argv)
     if (b.small)
         bench_gemm(&b, DTYPE_BF16, 64, 96, rows, 5);
     bench_all_attn(&b);
+    bench_experts(&b);
     if (!b.graphs)
         bench_rows(&b);
     b.api->host_free(b.device, b.done, 64);

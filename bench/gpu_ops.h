@@ -48,6 +48,9 @@ struct attn_bench { // equal rows; KV blocks of 1 << block_shift tokens
 };
 void bench_attn(struct bench *b, const struct attn_bench *c);
 
+// gpu_experts.c: route, gemm_experts and combine in the shape of Qwen3-30B-A3B.
+void bench_experts(struct bench *b);
+
 // gpu_rows.c: norms, SwiGLU, qkv_post, sampling in five forms, launch gaps and the latency of a
 // signal to the host.
 struct stream *rows_stream(struct bench *b);

@@ -23,6 +23,7 @@ struct step_shape {
     bool tied, encoder;
     uint32_t tokens_max;          // most tokens per step
     uint32_t fewer_rows, shorter; // divisors of the rows and lengths of the cases
+    uint32_t experts, chosen;     // of a mixture, whose experts are `intermediate` wide; 0: dense
 };
 
 // Decode rows at a context length, and prompts to prefill, in one step.
@@ -42,6 +43,7 @@ struct bench {
     uint64_t step;
     float temperature; // sampling temperature of the rows
     double sample_ms;  // sampling time of the last step
+    bool fewer_blocks; // true: at most as many KV blocks as fit on the device
     bool share_blocks; // true if decode rows share blocks: only for counting, needs less memory
 };
 

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,18 @@ static const double FILL_MS = 15000; // most time for filling the KV blocks
 // kv_heads, dim and positions as published; the `tiny` shapes run the same code under the emulator.
 static const struct step_shape shapes[] = {
     {"qwen2.5-0.5b", "Qwen2ForCausalLM", 151936, 896, 24, 14, 2, 64, 4864, 32768, true, false, 8192,
-     1, 1},
+     1, 1, 0, 0},
     {"qwen3-8b", "Qwen3ForCausalLM", 151936, 4096, 36, 32, 8, 128, 12288, 40960, false, false, 8192,
-     1, 1},
+     1, 1, 0, 0},
+    {"qwen3-30b-a3b", "Qwen3MoeForCausalLM", 151936, 2048, 48, 32, 4, 128, 768, 40960, false, false,
+     8192, 1, 1, 128, 8},
     {"xlm-r-large", "XLMRobertaModel", 250002, 1024, 24, 16, 16, 64, 4096, 514, false, true, 65536,
-     1, 1},
-    {"tiny", "Qwen3ForCausalLM", 512, 64, 2, 4, 2, 16, 96, 1024, false, false, 256, 32, 32},
-    {"tiny-encoder", "XLMRobertaModel", 512, 64, 2, 4, 4, 16, 96, 514, false, true, 512, 64, 8},
+     1, 1, 0, 0},
+    {"tiny", "Qwen3ForCausalLM", 512, 64, 2, 4, 2, 16, 96, 1024, false, false, 256, 32, 32, 0, 0},
+    {"tiny-mixture", "Qwen3MoeForCausalLM", 512, 64, 2, 4, 2, 16, 32, 1024, false, false, 256, 32,
+     32, 32, 2},
+    {"tiny-encoder", "XLMRobertaModel", 512, 64, 2, 4, 4, 16, 96, 514, false, true, 512, 64, 8, 0,
+     0},
 };
 
 // The most useful cases first: if time runs out, the last ones are lost.
@@ -72,7 +78,9 @@ const struct step_shape *shape_find(const char *name)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (strcmp(shapes[i].name, name) == 0)
             return &shapes[i];
-    printf("bench_step: no shape '%s'; there are qwen2.5-0.5b, qwen3-8b, xlm-r-large\n", name);
+    printf("bench_step: no shape '%s'; there are qwen2.5-0.5b, qwen3-8b, "
+           "qwen3-30b-a3b, xlm-r-large\n",
+           name);
     return NULL;
 }
 
@@ -106,6 +114,11 @@ static void config_write(const char *path, const struct step_shape *s)
             "\"head_dim\":%u,\"intermediate_size\":%u,\"max_position_embeddings\":%u,",
             s->architecture, s->vocab, s->hidden, s->layers, s->heads, s->kv_heads, s->dim,
             s->intermediate, s->positions);
+    if (s->experts > 0)
+        fprintf(file,
+                "\"num_experts\":%u,\"num_experts_per_tok\":%u,\"moe_intermediate_size\":%u,"
+                "\"norm_topk_prob\":true,",
+                s->experts, s->chosen, s->intermediate);
     fprintf(file,
             "\"rope_theta\":1000000.0,\"tie_word_embeddings\":%s,\"torch_dtype\":\"bfloat16\","
             "\"eos_token_id\":2,\"pad_token_id\":1,\"type_vocab_size\":1}",
@@ -121,6 +134,22 @@ struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, ui
                                   .max_num_seqs = rows,
                                   .max_num_batched_tokens = tokens,
                                   .load_dummy = true};
+}
+
+// Returns the bytes for KV blocks that fit next to the weights, at most `kv`. Exits with 77 if not
+// even one sequence fits.
+static uint64_t kv_fitting(const struct bench *b, uint64_t kv)
+{
+    struct device_facts facts;
+    b->api.facts(b->device, &facts);
+    uint64_t least = b->plan->bytes + b->plan->kv_bytes_min;
+    if (facts.memory_available < least) {
+        printf("bench_step: skipped: the model takes %.1f GB, of which %.1f GB are free\n",
+               (double)least / 1e9, (double)facts.memory_available / 1e9);
+        exit(77);
+    }
+    uint64_t most = facts.memory_available - b->plan->bytes;
+    return kv < most ? kv : most;
 }
 
 void bench_model_open(struct bench *b, const struct step_shape *shape, const char *folder,
@@ -141,6 +170,8 @@ void bench_model_open(struct bench *b, const struct step_shape *shape, const cha
     uint64_t kv = 0;
     if (f->block_tokens > 0)
         kv = (kv_tokens + f->block_tokens - 1) / f->block_tokens * f->block_bytes;
+    if (b->fewer_blocks)
+        kv = kv_fitting(b, kv);
     kv = kv > b->plan->kv_bytes_min ? kv : b->plan->kv_bytes_min;
     must(model_open(&b->model, b->plan, kv, NULL, NULL, &err), &err);
     if (shape) {
@@ -328,13 +359,21 @@ static void work_count(double *bytes, double *flops, const struct bench *b,
     const struct model_facts *f = model_facts(b->model);
     double tokens = c->decodes + (double)c->prefills * c->length;
     double sampled = s->encoder ? 0 : c->decodes + c->prefills;
-    double layer = (double)s->hidden * s->dim * (2 * s->heads + 2 * s->kv_heads) +
-                   (s->encoder ? 2.0 : 3.0) * s->hidden * s->intermediate;
+    double each = (s->encoder ? 2.0 : 3.0) * s->hidden * s->intermediate;
+    double attention = (double)s->hidden * s->dim * (2 * s->heads + 2 * s->kv_heads);
+    double layer = attention + each,
+           read = layer;  // weights that a token uses, and all that are read
+    if (s->experts > 0) { // tokens choose uniformly
+        double missed = pow(1 - (double)s->chosen / s->experts, tokens);
+        attention += (double)s->hidden * s->experts;
+        layer = attention + each * s->chosen;
+        read = attention + each * s->experts * (1 - missed);
+    }
     double head = s->encoder ? 0 : (double)s->vocab * s->hidden;
     double pairs = (double)c->decodes * c->context +
                    (double)c->prefills * c->length * c->length * (s->encoder ? 1 : 0.5);
     double kv_token = f->block_tokens > 0 ? (double)f->block_bytes / f->block_tokens : 0;
-    *bytes = (layer * s->layers + head) * (double)dtype_bytes(f->dtype) +
+    *bytes = (read * s->layers + head) * (double)dtype_bytes(f->dtype) +
              kv_token * c->decodes * c->context;
     *flops = 2 * layer * s->layers * tokens + 2 * head * sampled +
              4.0 * s->heads * s->dim * s->layers * pairs;
@@ -367,6 +406,11 @@ static struct step_case case_scaled(const struct step_case *c, const struct step
     return out;
 }
 
+static uint32_t case_blocks(const struct step_case *c)
+{
+    return c->decodes * blocks_of(c->context + SPARE) + c->prefills * blocks_of(c->length);
+}
+
 void cases_run(struct bench *b, const struct step_shape *shape, const struct step_args *args)
 {
     const struct step_case *cases = shape->encoder ? encoder_cases : generator_cases;
@@ -375,7 +419,7 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     uint32_t blocks = 0;
     for (size_t i = 0; i < count; i++) {
         struct step_case c = case_scaled(&cases[i], shape);
-        uint32_t need = c.decodes * blocks_of(c.context + SPARE) + c.prefills * blocks_of(c.length);
+        uint32_t need = case_blocks(&c);
         blocks = need > blocks ? need : blocks;
     }
     struct model_options options =
@@ -383,6 +427,7 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
                       256 / shape->fewer_rows, shape->tokens_max);
     options.block_size = BLOCK;
     double start = now_ms();
+    b->fewer_blocks = true;
     bench_model_open(b, shape, NULL, &options, (uint64_t)blocks * BLOCK);
     struct device_facts facts;
     b->api.facts(b->device, &facts);
@@ -394,6 +439,10 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
         blocks_fill(b, shape);
     for (size_t i = 0; i < count; i++) {
         struct step_case c = case_scaled(&cases[i], shape);
+        if (!shape->encoder && case_blocks(&c) > model_facts(b->model)->block_count) {
+            printf("%s: left out: its keys and values do not fit\n", c.name);
+            continue;
+        }
         case_print(b, shape, args, &c,
                    shape->encoder ? encoder_case(b, &c) : generator_case(b, &c));
     }

@@ -4,7 +4,7 @@
 
   bench/gpu_model/beside.py BENCH_JSONL
 
-The rows are those of gpu_ops (kernels), bench_step (complete steps of qwen3-8b, default mode) and gpu_torch.py (ignored). The
+The rows are those of gpu_ops (kernels), bench_step (complete steps of qwen3-8b and qwen3-30b-a3b, default mode) and gpu_torch.py (ignored). The
 model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right
 if the measured time is within its error. Not judged: a kernel so short that the host's launches determine its time (measured
 by the run's row of launches), and a time below the bound, which makes the measurement doubtful. Rows without a prediction are
@@ -28,7 +28,19 @@ Row = collections.namedtuple("Row", "what seconds predicted exact graph")  # pre
 
 def numbers(pattern, text):
     found = re.fullmatch(pattern, text)
-    return [int(n) for n in found.groups()] if found else None
+    return [n and int(n) for n in found.groups()] if found else None
+
+
+def experts_of(model):
+    return predict.Experts(model.name, model.kernels)
+
+
+def expert_op(mixture, op, shape):
+    """Returns the prediction for an op of a mixture, or None if its shape is not that of the model."""
+    tokens, chosen, experts, n, k, _ = shape
+    if (chosen, experts) != (mixture.chosen, mixture.experts):
+        return None
+    return mixture.experts_product(tokens, n, k) if op == "gemm_experts" else mixture.mixture(tokens)[op]
 
 
 def kernel(model, op, shape, exact):
@@ -54,6 +66,8 @@ def kernel(model, op, shape, exact):
     if op == "sample":
         one = numbers(r"temperature, rows (\d+), vocabulary (\d+)", shape)
         return model.sampling(*one) if one else None
+    if op in ("route", "gemm_experts", "combine"):
+        return expert_op(experts_of(model), op, numbers(r"tokens (\d+), (\d+) of (\d+) experts(?:, n (\d+) k (\d+)|, width (\d+))?", shape))
     if op in ("launch gap", "signal"):
         return None
     raise ValueError("no op of the model is called %s" % op)
@@ -61,9 +75,15 @@ def kernel(model, op, shape, exact):
 
 def step(model, case, shape, exact):
     """Returns the prediction for a row of bench_step."""
-    if exact or shape != "qwen3-8b":
+    if exact or shape not in ("qwen3-8b", "qwen3-30b-a3b"):
         return None
     one = numbers(r"decode (\d+) at (\d+)", case)
+    if shape == "qwen3-30b-a3b":
+        if not one:
+            return None
+        parts, bound = experts_of(model).step(*one)
+        time, _, error = predict.added(parts.values())
+        return time, bound, error
     if not one and case != "prefill 8192":
         return None
     parts, bound = model.step(QWEN3, *(("decode", *one) if one else ("prefill", 1, 8192)))

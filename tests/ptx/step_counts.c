@@ -32,9 +32,15 @@ static void model_count(const struct device_api *api, uint32_t layers, bool exac
                                              {"decode 256", 256, 64, 0, 0},
                                              {"decode 256 at 8000", 256, 8000, 0, 0},
                                              {"prefill 64", 0, 0, 1, 64}};
-    const struct step_shape shape = {
-        "counted", "LlamaForCausalLM", 512, 64, layers, 8, 8, 16, 96, 8192, false, false, 8192, 1,
-        1};
+    const struct step_shape shape = {"counted", "LlamaForCausalLM",
+                                     512,       64,
+                                     layers,    8,
+                                     8,         16,
+                                     96,        8192,
+                                     false,     false,
+                                     8192,      1,
+                                     1,         0,
+                                     0};
     struct model_options options = {.dtype = -1,
                                     .kv_dtype = -1,
                                     .max_model_len = 8192,

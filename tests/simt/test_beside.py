@@ -64,6 +64,18 @@ class Beside(unittest.TestCase):
             _, found, _ = beside.read([{**row, **({"shape": "qwen3-8b"} if "shape" in row else {})} for row in measured], MODEL)
             self.assertEqual(sum(row.predicted is not None for row in found), sum("decode" in r.what and "more" not in r.what for r in found) + 1)
 
+    def test_experts_of_the_model_are_predicted_and_others_not(self):
+        mixture = predict.Experts("H100", MODEL.kernels)
+        ops = mixture.mixture(32)
+        one, other = (beside.kernel(MODEL, "gemm_experts", "tokens 32, 8 of 128 experts, n %d k %d" % nk, False) for nk in ((1536, 2048), (2048, 768)))
+        self.assertAlmostEqual(one[0] + other[0], ops["products"][0])
+        self.assertEqual(beside.kernel(MODEL, "route", "tokens 32, 8 of 128 experts", False), ops["route"])
+        self.assertEqual(beside.kernel(MODEL, "combine", "tokens 32, 8 of 128 experts, width 2048", False), ops["combine"])
+        self.assertIsNone(beside.kernel(MODEL, "route", "tokens 32, 2 of 32 experts", False))
+        parts, bound = mixture.step(32, 1024)
+        self.assertEqual(beside.step(MODEL, "decode 32 at 1024", "qwen3-30b-a3b", False), (predict.added(parts.values())[0], bound, predict.added(parts.values())[2]))
+        self.assertIsNone(beside.step(MODEL, "prefill 8192", "qwen3-30b-a3b", False))
+
     def test_every_predicted_case_of_the_programs_has_its_name(self):
         source = (ROOT / "bench/gpu_ops.c").read_text() + (ROOT / "bench/step_cases.c").read_text()
         for rows in (1, 32, 256):

@@ -88,6 +88,7 @@ grep -q "kernels: 1 right" "$work/tree/gpu-results/summary.txt" || { echo "the s
 
 gpu 0 first
 says "build ok" "conformance ok" "conformance-fast ok" "test_golden-fast ok" "test_tinystories-serial ok" "step-qwen3-8b-fast ok" \
+    "step-qwen3-30b-a3b-fast ok" \
     "ops-graphs ok" "counters skipped: ncu is not here" "predictions ok" "sanitizer-memcheck skipped" "others ms"
 [[ $said != *FAILED* ]] || { echo "something failed: $said"; failed=1; }
 for line in "fast: no, serial: no" "fast: 1, serial: no" "fast: no, serial: 1"; do
