@@ -489,6 +489,18 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
     return STATUS_OK;
 }
 
+// Sets an error if a module without a list of its columns' groups needs one.
+static enum status order_absent(const struct module_find *m, uint64_t groups)
+{
+    if (groups <= 1 || m->p->order == INT4_AWQ || !m->f->rules->ordered)
+        return STATUS_OK;
+    return error_set(m->f->err, STATUS_INVALID,
+                     "%s: next to the tensor %s there is no list of its columns' groups (g_idx), "
+                     "which quantisation with desc_act or actorder needs: download the checkpoint "
+                     "again or take another one",
+                     m->code->file, m->code->name.at);
+}
+
 // Sets the groups of columns: groups of equal size, or those of the tensor `order` (NULL: absent).
 static enum status groups_set(struct module_find *m, const struct tensor *scale,
                               const struct tensor *order, uint64_t groups)
@@ -497,7 +509,7 @@ static enum status groups_set(struct module_find *m, const struct tensor *scale,
     if (groups == 0 || groups > p->k)
         return part_wrong(m, scale, "%u columns have between 1 and %u groups", p->k, p->k);
     p->groups = (uint32_t)groups;
-    enum status status = order ? order_read(m, order, p->groups) : STATUS_OK;
+    enum status status = order ? order_read(m, order, p->groups) : order_absent(m, p->groups);
     if (status == STATUS_OK && p->k % p->groups != 0 && !p->group_of)
         status = part_wrong(m, scale, "%u columns are no %u groups of equal size", p->k, p->groups);
     p->scale_cols = p->group_of ? p->k : p->k / p->groups;
@@ -657,7 +669,9 @@ static enum status rows_read(struct module_find *m, bool *found)
         p->row_step = p->groups;
         p->group_step = 1;
     } else {
-        status = scales_by_row(m, scale, each);
+        status = order_absent(m, scale->dims == 2 ? scale->shape[1] : 1);
+        if (status == STATUS_OK)
+            status = scales_by_row(m, scale, each);
     }
     if (status == STATUS_OK && zeros)
         status = row_zeros_read(m, zeros);

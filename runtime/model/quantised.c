@@ -87,6 +87,22 @@ static void variant_judge(struct quantised *q, const json_t *object, const char 
         q->read = false;
 }
 
+// Returns whether the groups of columns are listed in a tensor of each module: "desc_act" of GPTQ,
+// "actorder" of compressed-tensors ("weight" and "static" keep groups of neighbours).
+static bool order_declared(const json_t *object)
+{
+    const char *key;
+    json_t *group;
+    json_object_foreach(json_object_get(object, "config_groups"), key, group)
+    {
+        const json_t *order = json_object_get(json_object_get(group, "weights"), "actorder");
+        const char *name = json_string_value(order);
+        if (json_is_true(order) || (name && (!strcmp(name, "group") || !strcmp(name, "dynamic"))))
+            return true;
+    }
+    return json_is_true(json_object_get(object, "desc_act"));
+}
+
 // Writes the name of the method, and what distinguishes its variants. usual: its name if the object
 // has none.
 static void method_set(struct quantised *q, const json_t *object, const char *usual)
@@ -113,6 +129,7 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
         method_add(q, "unnamed method");
     if (!method && algorithm)
         method = "modelopt";
+    q->ordered = order_declared(object);
     variant_judge(q, object, method ? method : usual ? usual : "");
 }
 
@@ -182,7 +199,8 @@ enum status quantised_rules_read(struct packed_rules *out, const char *folder, s
         q = quantised_by_config(json);
     if (status == STATUS_OK && !q.where)
         status = quantised_by_files(&q, folder, err);
-    *out = (struct packed_rules){.declared = q.where, .zeros_full = q.zeros_full};
+    *out = (struct packed_rules){
+        .declared = q.where, .zeros_full = q.zeros_full, .ordered = q.ordered};
     json_decref(json);
     return status;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The declarations by which a model folder states that its checkpoint is quantised: keys of
-// config.json and files next to it. They decide only whether the checkpoint is read and how GPTQ
-// stores zero points; packed_find.h finds the quantised modules. Loading thread only.
+// config.json and files next to it. They decide only whether the checkpoint is read, how GPTQ
+// stores zero points and whether columns are in groups of any order; packed_find.h finds the
+// quantised modules. Loading thread only.
 #pragma once
 
 #include "base/status.h"
@@ -15,6 +16,7 @@ struct quantised {
     const char *where; // key or file that declares it; NULL: the checkpoint is not quantised
     bool read;         // true if checkpoints of this method and variant are read
     bool zeros_full;   // see struct packed_rules
+    bool ordered;      // see struct packed_rules
 };
 
 // Reads quantization_config of config.json, also in the text part of a multimodal model.

@@ -195,6 +195,8 @@ static void test_damaged_folders_are_refused(void **state)
         {"gptq-4", ".g_idx", 3, "[1000000000]", "is in group 1000000000 of 2"},
         {"gptq-4", ".g_idx", 2, "[127]",
          "is I32 [127], but the groups of 128 columns are I32 [128]"},
+        {"gptq-order", ".g_idx", 0, NULL, "no list of its columns' groups (g_idx)"},
+        {"pack-order", ".weight_g_idx", 0, NULL, "no list of its columns' groups (g_idx)"},
         {"gptq-4", ".qweight", 2, "[0, 128]", "is I32 [0, 128], but a weight has between 1 and"},
         {"pack-4", ".weight_shape", 3, "[128, 96]", "but 128 x 96 codes of 2, 4 or 8 bits are"},
         {"pack-4", ".weight_shape", 3, "[-1, 128]", "but a weight has between 1 and 2^31 - 1 rows"},
