@@ -35,6 +35,10 @@ static enum status read_descriptor(struct text *out, struct arena *arena, int fd
     }
     at[bytes] = '\0';
     *out = text_span(at, bytes);
+    if (file_is_lfs_pointer(*out))
+        return error_set(err, STATUS_INVALID,
+                         "%s is a Git LFS pointer, not the file: run 'git lfs pull' in its folder",
+                         path);
     return STATUS_OK;
 }
 
@@ -49,6 +53,11 @@ enum status file_read(struct text *out, struct arena *arena, const char *path, s
     enum status status = read_descriptor(out, arena, fd, bytes_max, path, err);
     close(fd);
     return status;
+}
+
+bool file_is_lfs_pointer(struct text file)
+{
+    return text_begins(file, "version https://git-lfs");
 }
 
 bool file_of_program(char *path, size_t size, const char *relative)

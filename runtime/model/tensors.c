@@ -4,6 +4,7 @@
 // Loading thread only.
 #include "runtime/model/tensors.h"
 
+#include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
 #include "runtime/model/gguf_tensors.h"
@@ -64,12 +65,6 @@ static enum status tensors_append(struct tensors *set, const char *folder,
     return STATUS_OK;
 }
 
-// Returns true for the text that Git checks out in place of a large file that was not fetched.
-static bool is_lfs_pointer(struct text file)
-{
-    return text_begins(file, "version https://git-lfs");
-}
-
 // Opens one more file, FOLDER/NAME, and appends its tensors.
 static enum status shard_add(struct tensors *set, const char *folder, const char *name,
                              struct error *err)
@@ -84,7 +79,7 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     struct tensor *list = NULL;
     uint32_t count = 0;
     struct text bytes = text_span(shard->file.at, shard->file.bytes);
-    if (is_lfs_pointer(bytes))
+    if (file_is_lfs_pointer(bytes))
         return error_set(err, STATUS_INVALID,
                          "%s is a Git LFS pointer, not the weights: run 'git lfs pull' in its "
                          "folder",

@@ -67,6 +67,9 @@ static void test_a_file_is_read_whole(void **state)
     put("empty", "");
     assert_int_equal(file_read(&text, arena, "empty", 0, &err), STATUS_OK);
     assert_string_equal(text.at, "");
+    put("pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
+    refused(file_read(&text, arena, "pointer", 99, &err), STATUS_INVALID, &err,
+            "pointer is a Git LFS pointer, not the file: run 'git lfs pull' in its folder");
     refused(file_read(&text, arena, "none", 9, &err), STATUS_NOT_FOUND, &err,
             "cannot open none: No such file or directory");
     refused(file_read(&text, arena, "five/six", 9, &err), STATUS_NOT_FOUND, &err,
