@@ -48,6 +48,10 @@ struct blas {
     uint32_t plan_count;
     struct tuned_choice *tuned; // [TUNED_MAX]
     uint32_t tuned_count;
+    // Timing of products at startup: when it began, when it ends at the latest (0: it is over), and
+    // the number of products that were not timed because that time had passed.
+    uint64_t tune_began_ns, tune_until_ns;
+    uint32_t tune_missed;
     char identity[160]; // card, SM count, driver and library that the choices are for
     char cache[512];    // path of the file of choices; "": no file
 };

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses how a product is computed: by one of cuBLASLt's algorithms or one of weft's kernels. When
 // a model starts, the heuristic's candidates and weft's kernels are timed once for each bucket of
-// row counts, as a step runs them: TUNE_RUNS products recorded as a graph, rotating over the loaded
-// weights of that shape so that they do not come from the L2 cache. The fastest is kept, in memory
-// and in a file (blas_cache.c). Later steps time nothing.
+// row counts up to the largest step, as a step runs them: several products recorded as a graph,
+// rotating over the loaded weights of that shape so that they do not come from the L2 cache. The
+// fastest is kept, in memory and in a file (blas_cache.c). Later steps time nothing.
 #include "kernels/cuda/blas.h"
+
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
-enum { TIMED_ROWS_MAX = 1024, TUNE_ROWS_MAX = 16384, TUNE_RUNS = 8 };
 enum {
-    TIMED_SMALL_MAX = 64, // rows; beyond this the small product reads its weights too often
-    TIMED_WIDE_MIN = 16,  // rows; below this most of the wide product's tiles are padding
+    TUNE_ROWS_MAX = 16384, // more rows than a step has by far; products of more are not timed
+    TUNE_RUNS = 8,
+    TUNE_LONG_ROWS = 1024, // a product of more rows takes so long that few runs suffice
+    TUNE_LONG_RUNS = 2,
+    TUNE_S = 20, // wall-clock limit per start; products not timed by then get the first choice
+    TIMED_SMALL_MAX = 64,  // rows; beyond this the small product reads its weights too often
+    TIMED_WIDE_MIN = 16,   // rows; below this most of the wide product's tiles are padding
+    TIMED_WIDE_MAX = 1024, // rows; beyond this the library's kernels for Hopper are twice as fast
     CHOICES_MAX = CANDIDATES_MAX + PRODUCT_BY_COUNT - 1,
 };
-#define TUNE_MS 20000.0f // GPU time per start; products not timed by then get the first choice
 
 // --- the weights of the device ------------------------------------------------------------------
 
@@ -48,12 +54,13 @@ void blas_weight_gone(struct device *device, const void *at, size_t bytes)
 
 static uint32_t rows_bucket(uint32_t rows)
 {
-    static const uint32_t ends[] = {1,  2,   4,   8,   16,  24,  32,  48,  64,
-                                    96, 128, 192, 256, 384, 512, 768, 1024};
+    static const uint32_t ends[] = {1,    2,    4,    8,    16,   24,    32,           48,   64,
+                                    96,   128,  192,  256,  384,  512,   768,          1024, 1536,
+                                    2048, 3072, 4096, 6144, 8192, 12288, TUNE_ROWS_MAX};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (rows <= ends[i])
             return ends[i];
-    return (rows + 511) / 512 * 512;
+    return (rows + 4095) / 4096 * 4096;
 }
 
 // Returns the weight for run `run`: rotates over the loaded weights of the same shape, or returns
@@ -78,30 +85,41 @@ static struct weight rotated(const struct device *device, const struct weight *w
     return out;
 }
 
-// Logs how many products (by shape and row count) each implementation computes.
+// Logs how many products (by shape and row count) each implementation computes, and how long the
+// choice took.
 static void choices_log(const struct stream *stream)
 {
     const struct blas *blas = stream->blas;
     uint32_t by[PRODUCT_BY_COUNT] = {0};
-    char line[160];
+    char line[240], missed[96] = "";
     for (uint32_t i = 0; i < PLANS_MAX; i++)
         if (blas->plan[i].desc)
             by[blas->plan[i].choice.by]++;
+    if (blas->tune_missed > 0)
+        snprintf(missed, sizeof missed,
+                 "; %u were not timed within %d s and use cuBLASLt's first choice",
+                 blas->tune_missed, TUNE_S);
     snprintf(line, sizeof line,
-             "products, by shape and rows: %u by cuBLASLt, %u by the small kernel, %u by the wide",
-             by[BY_LIBRARY], by[BY_SMALL], by[BY_WIDE]);
+             "products, by shape and rows: %u by cuBLASLt, %u by the small kernel, %u by the wide; "
+             "chosen in %.1f s%s",
+             by[BY_LIBRARY], by[BY_SMALL], by[BY_WIDE],
+             (double)(clock_ns() - blas->tune_began_ns) * 1e-9, missed);
     if (stream->device->options.note)
         stream->device->options.note(line);
 }
 
 uint32_t blas_tune(struct stream *stream, uint32_t rows)
 {
+    struct blas *blas = stream->blas;
     uint32_t tokens = stream->limits.step.tokens_max;
     uint32_t most = tokens < TUNE_ROWS_MAX ? tokens : TUNE_ROWS_MAX;
-    if (rows == 0)
-        stream->tune_ms = TUNE_MS;
+    if (rows == 0) {
+        blas->tune_began_ns = clock_ns();
+        blas->tune_until_ns = blas->tune_began_ns + TUNE_S * (uint64_t)1000000000;
+        blas->tune_missed = 0;
+    }
     if (rows >= most) {
-        stream->tune_ms = 0;
+        blas->tune_until_ns = 0;
         choices_log(stream);
         return 0;
     }
@@ -109,7 +127,7 @@ uint32_t blas_tune(struct stream *stream, uint32_t rows)
     return next < most ? next : most;
 }
 
-// Records TUNE_RUNS products as a graph. Runs the product once before, so that its code is loaded
+// Records several products as a graph. Runs the product once before, so that its code is loaded
 // outside of the capture.
 static enum status candidate_record(struct stream *stream, struct graph **out,
                                     struct blas_plan *plan, const struct gemm_args *args)
@@ -120,7 +138,8 @@ static enum status candidate_record(struct stream *stream, struct graph **out,
         status = graph_begin(stream);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t run = 0; run < TUNE_RUNS && status == STATUS_OK; run++) {
+    uint32_t runs = args->rows > TUNE_LONG_ROWS ? TUNE_LONG_RUNS : TUNE_RUNS;
+    for (uint32_t run = 0; run < runs && status == STATUS_OK; run++) {
         struct weight weight = rotated(stream->device, args->weight, run);
         call.weight = &weight;
         status = plan_run(stream, plan, &call);
@@ -129,7 +148,7 @@ static enum status candidate_record(struct stream *stream, struct graph **out,
     return status == STATUS_OK ? ended : status;
 }
 
-// Returns the milliseconds of TUNE_RUNS products, or a negative number if the candidate does not
+// Returns the milliseconds of the recorded products, or a negative number if the candidate does not
 // run.
 static float candidate_time(struct stream *stream, struct blas_plan *plan,
                             const struct gemm_args *args)
@@ -195,7 +214,7 @@ static uint32_t own_choices(const struct plan_key *key, struct product_choice *o
         return 0;
     if (key->rows <= TIMED_SMALL_MAX)
         out[count++] = (struct product_choice){.by = BY_SMALL};
-    if (key->rows >= TIMED_WIDE_MIN)
+    if (key->rows >= TIMED_WIDE_MIN && key->rows <= TIMED_WIDE_MAX)
         out[count++] = (struct product_choice){.by = BY_WIDE};
     return count;
 }
@@ -216,7 +235,6 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     for (uint32_t i = 0; i < count && count > 1; i++) {
         plan->choice = choice[i];
         float ms = candidate_time(stream, plan, args);
-        stream->tune_ms -= ms > 0 ? 2 * ms : 0; // the candidate ran twice
         if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
             best = i;
@@ -254,6 +272,16 @@ static bool tuned_use(const struct blas *blas, struct blas_plan *plan,
     return result.workspaceSize <= BLAS_WORKSPACE;
 }
 
+// Returns true during startup while products may be timed. Counts the product otherwise.
+static bool time_left(struct blas *blas)
+{
+    if (blas->tune_until_ns == 0)
+        return false;
+    bool left = clock_ns() < blas->tune_until_ns;
+    blas->tune_missed += !left;
+    return left;
+}
+
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
 {
     struct blas *blas = stream->blas;
@@ -263,11 +291,9 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
     plan->of_bucket = true;
     if (tuned && tuned_use(blas, plan, tuned))
         return true;
-    if (tuned || stream->capturing || stream->tune_ms <= 0)
+    if (tuned || stream->capturing || !time_left(blas) || key.rows > TUNE_ROWS_MAX)
         return blas_first_choice(blas, plan);
-    // With many rows the first choice is within a few percent of the fastest.
-    if (key.rows > TIMED_ROWS_MAX ? !blas_first_choice(blas, plan)
-                                  : !plan_tune(stream, plan, &key, args))
+    if (!plan_tune(stream, plan, &key, args))
         return false;
     plan->of_bucket = true;
     tuned_add(blas, &key, plan);

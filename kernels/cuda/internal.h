@@ -82,7 +82,6 @@ struct stream {
     float *walk_out;      // [processors][ATTN_WALK_ROWS / 16][walk_floats] state of earlier parts
     uint32_t attn_blocks[2]; // blocks of the wide, narrow kernel that run together; 0: not queried
     bool capturing;          // true while a graph is recorded: grids must not depend on counts
-    float tune_ms;           // GPU time left for timing products; 0 after startup
     bool after_kernel;       // true if the stream's last work is a kernel of a step
     float *logits;           // [rows][vocab] f32 processed logits
     struct sample_chunk *chunk;

@@ -180,10 +180,10 @@ void test_exact_mode_times_nothing(void **state)
         fixture_open(&w, false);
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;)
             (void)serve(&w, rows);
-        assert_string_equal(noted, i == 0 ? "products, by shape and rows: 9 by cuBLASLt, 9 by the "
-                                            "small kernel, 0 by the wide"
-                                          : "products, by shape and rows: 5 by cuBLASLt, 0 by the "
-                                            "small kernel, 13 by the wide");
+        assert_non_null(strstr(noted, i == 0 ? "products, by shape and rows: 9 by cuBLASLt, 9 by "
+                                               "the small kernel, 0 by the wide; "
+                                             : "products, by shape and rows: 5 by cuBLASLt, 0 by "
+                                               "the small kernel, 13 by the wide; "));
         fixture_close(&w);
         fixture_open(&w, true);
         uint32_t asked = 0;

@@ -337,7 +337,9 @@ static void test_no_algorithm(void **state)
     simt_configure(&options);
     fixture_open(&w, false);
     assert_int_equal(run(&w, 4).blas_algorithm, 2);
-    counts = run(&w, 1030); // more rows than are timed: the library's first algorithm that runs
+    assert_int_equal(run(&w, 1030).blas_algorithm, 2);
+    assert_int_equal(w.api->tune(w.stream, ROWS), 0); // the startup ends
+    counts = serve(&w, 100); // not timed: the library's first algorithm that runs
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_algorithm, 1);
     fixture_close(&w);
@@ -399,10 +401,10 @@ static struct simt_counts start(struct fixture *w, uint32_t *buckets)
     *buckets = 0;
     for (uint32_t rows = 0; (rows = w->api->tune(w->stream, rows)) != 0; ++*buckets) {
         struct simt_counts one = serve(w, rows);
-        bool timed = rows <= 1024;
+        uint32_t runs = rows <= 1024 ? 8 : 2;
         assert_true(one.blas_heuristics <= 1);
-        assert_int_equal(one.blas_recorded, timed && one.blas_heuristics != 0 ? 4 * 8 : 0);
-        assert_int_equal(one.blas_algorithm, timed ? 2 : 0);
+        assert_int_equal(one.blas_recorded, one.blas_heuristics != 0 ? 4 * runs : 0);
+        assert_int_equal(one.blas_algorithm, 2);
         assert_int_equal(one.loads_captured, 0);
         all.blas_heuristics += one.blas_heuristics;
         all.blas_recorded += one.blas_recorded;
@@ -424,14 +426,15 @@ static void test_start(void **state)
     assert_int_equal(buckets, 18); // the buckets up to 1,024, and the rest up to 1,536
     assert_int_equal(counts.blas_heuristics, buckets);
     assert_int_equal(counts.loads, 4 + 4); // three small kernels of weft and the wide one
-    assert_string_equal(noted, "products, by shape and rows: 18 by cuBLASLt, 0 by the small "
-                               "kernel, 0 by the wide");
+    assert_non_null(strstr(noted, "products, by shape and rows: 18 by cuBLASLt, 0 by the small "
+                                  "kernel, 0 by the wide; chosen in "));
+    assert_null(strstr(noted, "first choice"));
     for (uint32_t rows = 1; rows <= ROWS; rows += rows < 70 ? 1 : 131) {
         struct simt_counts step = serve(&w, rows);
         assert_int_equal(step.blas_heuristics, 0);
         assert_int_equal(step.blas_calls, 1);
         assert_int_equal(step.loads, 0);
-        assert_int_equal(step.blas_algorithm, rows <= 1024 ? 2 : 0);
+        assert_int_equal(step.blas_algorithm, 2);
     }
     fixture_close(&w);
     configure(4, 2, 0);
@@ -440,31 +443,44 @@ static void test_start(void **state)
     assert_int_equal(buckets, 18);
     assert_int_equal(counts.blas_heuristics, 0);
     assert_int_equal(counts.blas_recorded, 0);
-    assert_int_equal(counts.loads, 2);
+    assert_int_equal(counts.loads, 1);
     assert_int_equal(serve(&w, 1000).loads, 0);
     fixture_close(&w);
     cache_remove();
 }
 
-// Startup times products for a bounded time: the others use the first choice, and a later startup
-// times them.
+static uint64_t clock_ahead_s; // seconds by which the clock of this program is ahead
+
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int failed = __real_clock_gettime(clock, out);
+    out->tv_sec += (time_t)clock_ahead_s;
+    return failed;
+}
+
+// Startup times products for 20 seconds by the clock. The others use the first choice, a log line
+// counts them, and a later startup times them.
 static void test_start_is_bounded(void **state)
 {
     (void)state;
     struct fixture w;
     for (uint32_t last = 1; last <= 4; last *= 2) {
-        struct simt_options options = {.blas_candidates = 4,
-                                       .blas_best = 2,
-                                       .blas_slow = 1000,
-                                       .small_ms = 5000,
-                                       .wide_ms = 5000};
-        simt_configure(&options);
+        char wanted[80];
+        uint32_t missed = 0;
+        configure(4, 2, 0);
         fixture_open(&w, false);
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;) {
             struct simt_counts counts = serve(&w, rows);
             assert_int_equal(counts.blas_recorded, rows == last ? 4 * 8 : 0);
             assert_int_equal(counts.blas_algorithm, rows <= last ? 2 : 0);
+            missed += rows > last;
+            clock_ahead_s += rows == last ? 21 : 0;
         }
+        snprintf(wanted, sizeof wanted, " s; %u were not timed within 20 s", missed);
+        assert_non_null(strstr(noted, "; chosen in 21."));
+        assert_non_null(strstr(noted, wanted));
         fixture_close(&w);
     }
     cache_remove();
