@@ -39,6 +39,6 @@ elif ! cmp -s "$found" "$after"; then
     echo "$after is of other kernels: tools/gpu_tables.sh renews it"
     failed=1
 fi
-$python bench/gpu_model/predict.py $mode || failed=1
+$python bench/gpu_model/page.py $mode || failed=1
 $python tools/triton/counts.py --program $bin/ptx_run $mode || failed=1
 exit $failed

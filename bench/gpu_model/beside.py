@@ -133,12 +133,23 @@ def judged(row, apart):
     return "slower" if row.seconds > time else "faster"
 
 
-def public_of(card):
-    """Returns the measured times of other engines on a card, by the name of the row: us of kernels, ms of steps."""
-    return json.loads((predict.HERE / "public.json").read_text()).get(card, {})
+def others_of(card):
+    """Returns {name of a row: measured times of other engines on a card}: us of kernels (peers.json), ms of steps, which are sums."""
+    tables = json.loads((predict.HERE / "peers.json").read_text()).get(card, {})
+    found = {}
+    for shape, times in tables.get("gemm", {}).get("bf16", {}).items():
+        for rows, each in times.items():
+            found["gemm, n %s k %s rows %s" % (*shape.split("x"), rows)] = each
+    for case, each in tables.get("decode", {}).get("32/8 bf16", {}).items():
+        found["attn, decode %s x %s" % tuple(case.split("x"))] = each
+    for case, each in tables.get("prefill", {}).get("32/8 bf16", {}).items():
+        found["attn, prefill %s x %s, dim 128, group 4" % tuple(case.split("x"))] = each
+    for (shape, case), ms in predict.OTHERS_STEPS.get(card, {}).items():
+        found["%s, %s" % (shape, case)] = [ms]
+    return {what: [one for one in each if one] for what, each in found.items()}
 
 
-def table(name, rows, unit, scale, apart, public):
+def table(name, rows, unit, scale, apart, others_times):
     """Returns the lines of a table, and the number of its verdicts of each kind."""
     known = [row for row in rows if row.predicted]
     verdicts = collections.Counter()
@@ -148,7 +159,7 @@ def table(name, rows, unit, scale, apart, public):
         time, _, error = row.predicted
         verdict = judged(row, apart)
         verdicts[verdict.split(":")[0]] += 1
-        others = "; ".join("%g" % one for one in public.get(row.what, []))
+        others = "; ".join("%g" % one for one in others_times.get(row.what, []))
         name = row.what + (", exact" if row.exact else "") + (", graph" if row.graph and unit == "us" else "")
         lines.append("| %s | %.2f ± %.2f | %.2f | %.2f | %s | %s |" % (name, time * scale, error * scale, row.seconds * scale,
                                                                     row.seconds / time, others or "–", verdict))
@@ -163,7 +174,7 @@ def report(rows):
     kernels, steps, apart = read(rows, model)
     lines = ["predicted beside measured: %s, constants of %s" % (name, card)]
     for what, found, unit, scale, gap in (("kernel", kernels, "us", 1e6, apart), ("step", steps, "ms", 1e3, 0)):
-        one, verdicts = table(what, found, unit, scale, gap, public_of(name))
+        one, verdicts = table(what, found, unit, scale, gap, others_of(card))
         lines += one
         kinds = [kind for kind in ("right", "slower", "faster", "host", "below its bound") if verdicts[kind]]
         lines.append("%ss: %s" % (what, ", ".join("%d %s" % (verdicts[kind], kind) for kind in kinds) or "none was measured that is predicted"))

@@ -1,12 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts the times of the hot kernels and of complete steps, with their bounds. Nothing here was measured on a GPU.
+"""The model: predicts the times of the hot kernels and of complete steps, with their bounds.
 
-  bench/gpu_model/predict.py [--kernels FILE | --check | --write]
-
-The input is FILE, or after.json (measure.py: exact counts, cycles of one warp from the machine code, launch of attention), and
-cards.json (constants with their sources). --write writes the tables of before.json and after.json to bench/gpu_predictions.md;
---check fails if they differ, or if the counts of after.json differ from the budgets of tests/ptx.
+The input is a file of measure.py (exact counts, cycles of one warp from the machine code, launch of attention) and the constants of
+cards.py with their sources. page.py writes the predictions, fit.py fits the constants that measurements can give.
 
 The model. Registers, shared memory and warps determine how many warps an SM runs together. For each unit of work these warps
 need the longest of: one warp's own cycles; instructions, one per cycle and scheduler; each pipe's cycles (mma, fp32, integer,
@@ -14,22 +10,18 @@ integer multiply-add, special); passes over shared memory, one per cycle; sector
 rest do not overlap completely: the root of the sum of their squares replaces the longer one. This is the only choice that was
 made from published times (calibrate.py). Blocks get their items as the launch distributes them, and the last block ends the
 kernel. Memory traffic at the published share of the GPU's bandwidth overlaps with all that (combined by fourth powers). A
-launch costs a gap. Products of cuBLASLt are not modelled: the design page assumes their rates. The bound of a kernel is the
+launch costs a gap. Products of cuBLASLt are not modelled: their rates are fitted to measurements. The bound of a kernel is the
 longer of its bytes at the GPU's specified bandwidth and its products at the specified peak. Errors (ERRORS) are estimates from
 comparisons of the model; those of a step's parts are added.
 """
-import argparse
 import heapq
 import json
 import math
 import pathlib
-import sys
+
+from cards import cards
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tests/ptx"))
-import budgets  # noqa: E402
-from cards import cards  # noqa: E402
-
 PAGE = HERE.parent / "gpu_predictions.md"
 SHAPES = {"Llama-3.1-8B": {"layers": 32, "inter": 14336, "vocab": 128256}, "Qwen3-8B": {"layers": 36, "inter": 12288, "vocab": 151936}}
 HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
@@ -89,8 +81,8 @@ class Kernel:
 class Model:
     hidden, heads, kv_heads = HIDDEN, HEADS, KV_HEADS
 
-    def __init__(self, name, kernels):
-        self.name, self.card, self.kernels = name, cards()[name], kernels
+    def __init__(self, name, kernels, frozen=False):
+        self.name, self.card, self.kernels, self.frozen = name, cards(frozen)[name], kernels, frozen
         self.rate = self.card["memory_gbs"] * 1e9
 
     def seconds(self, cycles):
@@ -100,9 +92,9 @@ class Model:
         found = [k for k in self.kernels["rows"][row] if instance is None or k["kernel"].startswith(instance)]
         return Kernel(self.card, self.name, found[0])
 
-    def timed(self, work, bound, kind):
+    def timed(self, work, bound, kind, gap="gap_us"):
         """Returns (seconds with the gap of the launch, seconds of the bound, error of the first)"""
-        time = work + self.card["gap_us"] * 1e-6
+        time = work + self.card[gap] * 1e-6
         return time, bound, time * ERRORS[kind]
 
     def finished(self, cycles, moved, bound):
@@ -112,12 +104,18 @@ class Model:
     def rows(self, row, units, moved):
         return self.finished(self.kernel(row).pool(units), moved, moved / self.rate)
 
+    def library_product(self, tokens, n, k, dtype="bf16"):
+        """Returns the time of a product of cuBLASLt at its fitted (A100: assumed) rates."""
+        name, weight = ("product_", 2) if dtype == "bf16" else ("fp8_product_", 1)
+        moved, flops = weight * (n * k + tokens * k) + 2 * tokens * n, 2 * tokens * n * k
+        bound = max(moved / self.rate, flops * weight / 2 / (self.card["peak_tflops"] * 1e12))
+        work = flops / (self.card[name + "tflops"] * 1e12)
+        return self.timed(together(moved / (self.rate * self.card[name + "share"]), work), bound, "library", name + "gap_us")
+
     def product(self, tokens, n, k):
-        """Returns the time of a product of cuBLASLt at the assumed rates."""
-        moved, flops = 2 * (n * k + tokens * (n + k)), 2 * tokens * n * k
-        bound = max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12))
-        work = flops / (self.card["product_tflops"] * 1e12)
-        return self.timed(together(moved / (self.rate * self.card["product_share"]), work), bound, "library")
+        """Returns the time of a product in the default mode, which tunes: the faster of cuBLASLt and, up to 32 tokens, gemm_small."""
+        library = self.library_product(tokens, n, k)
+        return library if self.frozen or tokens > 32 else min(library, self.own_product(tokens, n, k))
 
     def own_product(self, tokens, n, k):
         """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide."""
@@ -158,23 +156,27 @@ class Model:
         items, merges, parts = self.decode_items(rows, context)
         slots = self.card["processors"] * kernel.resident
         items = [units / kernel.warps for units in items]  # the warps of a block share its tiles
+        start = self.card["attention_start_us"] * 1e-6
         blocks = plan["blocks_a_processor"] * self.card["processors"] or slots
         moved = 2 * 2 * rows * context * self.kv_heads * DIM
         merge = self.kernel("attention, merge of three parts").dealt([parts / 3] * merges, blocks) if merges else 0
         own = kernel.dealt(items, blocks)
         if plan["merge_launched"]:
             return added([self.finished(own, moved, moved / self.rate), self.finished(merge, 0, 0)])
-        return self.finished(own + merge, moved, moved / self.rate)
+        time, bound, error = self.finished(own + merge, moved, moved / self.rate)
+        return time + start, bound, error
 
-    def prefill_attention(self, length):
+    def prefill_attention(self, length, prompts=1, before=0):
+        """Returns the time of attention of `prompts` rows of `length` tokens each, after `before` tokens."""
         kernel = self.kernel("attention, prefill, pages of 64: a tile")
         each = self.kernels["plan"]["prefill_warp_rows"] // 16  # tiles of 16 rows that a warp computes for 64 keys
         rows = 16 * each * kernel.warps
         count = math.ceil(length * GROUP / rows)
-        items = [each * math.ceil((t + 1) * rows / GROUP / TILE) for t in reversed(range(count)) for _ in range(self.kv_heads)]
+        start = self.card["prefill_start_tiles"]
+        items = [each * (start + math.ceil((before + (t + 1) * rows / GROUP) / TILE)) for t in reversed(range(count)) for _ in range(self.kv_heads * prompts)]
         blocks = self.kernels["plan"]["blocks_a_processor"] * self.card["processors"] or self.card["processors"] * kernel.resident
-        flops = 4 * DIM * self.heads * length * length / 2
-        return self.finished(kernel.dealt(items, blocks), 0, flops / (self.card["peak_tflops"] * 1e12))
+        flops = 4 * DIM * self.heads * length * (before + length / 2) * prompts
+        return self.finished(kernel.dealt(items, blocks) * self.card["prefill_factor"], 0, flops / (self.card["peak_tflops"] * 1e12))
 
     def sampling(self, rows, vocab):
         """Returns the time of sampling with temperature only: the kernels of one row at 32,768, scaled to the vocabulary."""
@@ -271,192 +273,12 @@ class Experts(Model):
         return out, moved / self.rate
 
 
-# Others' measured times on H100 SXM (aiconfigurator, Apache-2.0): a layer of 128 experts of 768, 8 chosen, hidden 2048, bfloat16, microseconds;
-# and decode steps of Qwen3-30B-A3B at 1,024 keys, milliseconds: sums of the best measured kernels, with 10 to 18 us a layer for the rest.
-PEERS = {"layer": {1: "49, 49", 32: "359, 364", 256: "453, 452"}, "step": {1: "4.7", 32: "20.8"}}
-
-
-def experts_tables(kernels):
-    m = Experts("H100", kernels)
-    lines = ["| experts of a layer, %s | predicted us | its bound us | of it products | TensorRT-LLM, vLLM: measured by others |" % m.name,
-             "| --- | --- | --- | --- | --- |"]
-    for tokens, others in PEERS["layer"].items():
-        parts = m.mixture(tokens)
-        time, bound, error = (x * 1e6 for x in added(parts.values()))
-        lines.append("| %d tokens, %.0f experts used | %s | %.1f | %.1f | %s |" % (
-            tokens, m.used(tokens), shown(time, bound, error)[0], bound, parts["products"][0] * 1e6, others))
-    lines += ["", "| Qwen3-30B-A3B, bfloat16, default mode | predicted ms | its limit ms | predicted share | experts, attention of it | best kernels of others, summed |",
-              "| --- | --- | --- | --- | --- | --- |"]
-    for name in ("H100", "H200"):
-        m = Experts(name, kernels)
-        for rows, others in PEERS["step"].items():
-            parts, bound = m.step(rows, 1024)
-            time, _, error = added(parts.values())
-            cells = shown(time * 1e3, bound * 1e3, error * 1e3)
-            lines.append("| %s, decode %d at 1024 | %s | %.1f | %s | %.1f, %.1f | %s |" % (
-                name, rows, cells[0], bound * 1e3, cells[1], parts["experts"][0] * 1e3, parts["attention"][0] * 1e3, others if name == "H100" else ""))
-    return lines
+# Decode steps of others, milliseconds: sums of the best measured kernels of vLLM and TensorRT-LLM (aiconfigurator) with 10 to 18 us a
+# layer for the rest. Nobody measured them as steps. FP8 has keys and values in FP8 too.
+OTHERS_STEPS = {"H100": {("qwen3-8b", "decode 1 at 1024"): 6.2, ("qwen3-8b", "decode 32 at 1024"): 8.3, ("qwen3-8b", "decode 256 at 1024"): 19.4,
+                         ("qwen3-8b", "prefill 8192"): 192, ("qwen3-30b-a3b", "decode 1 at 1024"): 4.7, ("qwen3-30b-a3b", "decode 32 at 1024"): 20.8,
+                         ("qwen3-30b-a3b", "decode 256 at 1024"): 33.6}}
 
 
 def added(times):
     return tuple(sum(x) for x in zip(*times))
-
-
-def shown(time, bound, error):
-    """Returns the time with its error, and the share of the bound with the range that results from the error."""
-    shares = [100 * bound / t for t in (time + error, time, time - error)]
-    return "%s ± %s" % tuple(("%.0f" if time >= 100 else "%.1f") % x for x in (time, error)), "%.0f %% (%.0f to %.0f)" % (
-        shares[1], shares[0], min(100, shares[2]))
-
-
-def kernel_table(m):
-    """Returns the table of hot kernels at the shapes of both models: time of a launch, bound, and share of the bound."""
-    lines = ["| kernel, %s | predicted us | its bound us | predicted share |" % m.name, "| --- | --- | --- | --- |"]
-
-    def row(what, times):
-        time, bound, error = (x * 1e6 for x in times)
-        lines.append("| %s | %s | %.1f | %s |" % (what, shown(time, bound, error)[0], bound, shown(time, bound, error)[1]))
-
-    for rows in (1, 32, 256):
-        for context in (1024, 8192):
-            row("attention and merge, decode %d at %d" % (rows, context), m.decode_attention(rows, context))
-    row("attention, prefill 8192", m.prefill_attention(8192))
-    for tokens in (1, 32, 256, 8192):
-        for n, k, which in ((6144, 4096, "both"), (28672, 4096, "Llama"), (24576, 4096, "Qwen3")):
-            row("exact product, %d tokens, n %d k %d (%s)" % (tokens, n, k, which), m.own_product(tokens, n, k))
-    for tokens in (1, 256, 8192):
-        parts = [(name.split("-")[0], m.layer(shape, "decode", tokens, 64, False)) for name, shape in SHAPES.items()]
-        row("add and norm, %d tokens" % tokens, tuple(x / 2 for x in parts[0][1]["norms"]))
-        row("heads and KV, %d tokens" % tokens, parts[0][1]["heads and KV"])
-        for name, layer in parts:
-            row("SwiGLU, %d tokens (%s)" % (tokens, name), layer["SwiGLU"])
-    for rows in (1, 256):
-        for name, shape in SHAPES.items():
-            row("sampling with temperature, %d rows (%s)" % (rows, name.split("-")[0]), m.sampling(rows, shape["vocab"]))
-    return lines
-
-
-def step_table(models):
-    lines = ["| step, default mode | " + " | ".join("%s, predicted ms | predicted share of its limit" % m.name for m in models) +
-             " | attention of it |", "| --- |" + " --- |" * (2 * len(models) + 1)]
-    for name, shape in SHAPES.items():
-        for kind, rows, context in STEPS:
-            cells, attention = [], ""
-            for m in models:
-                parts, bound = m.step(shape, kind, rows, context)
-                time, _, error = added(parts.values())
-                cells += shown(time * 1e3, bound * 1e3, error * 1e3)
-                attention = attention or "%.1f" % (parts["attention"][0] * 1e3)
-            what = "decode %d at %d" % (rows, context) if kind == "decode" else "prefill %d" % context
-            lines.append("| %s, %s | %s | %s |" % (name, what, " | ".join(cells), attention))
-    return lines
-
-
-def decided(aim, after):
-    """Returns the target of a count, and whether it is reached."""
-    return "%s: %s" % (aim, "reached" if after else "missed") if aim else ""
-
-
-def counts_table(before, after):
-    """Returns the table of counts before and after, with their targets."""
-    lines = ["| counted | before | after | aim |", "| --- | --- | --- | --- |"]
-
-    def row(what, count, aim="", reached=lambda old, new: True, said="{:,.0f}".format):
-        old, new = count(before), count(after)
-        lines.append("| %s | %s | %s | %s |" % (what, said(old), said(new), decided(aim, reached(old, new))))
-
-    one = lambda form, name: lambda kernels: kernels["rows"]["attention, %s: a tile" % form][0][name]
-    for form, aim, most in (("decode, pages of 16", "1,150", lambda old: 1150), ("decode, pages of 32", "1,150", lambda old: 1150),
-                            ("decode, pages of 64", "850", lambda old: 850), ("prefill, pages of 16", "a third", lambda old: old / 3),
-                            ("prefill, pages of 64", "a third", lambda old: old / 3)):
-        row("machine instructions of a tile: %s" % form, one(form, "sass"), "at most " + aim, lambda old, new: new <= most(old))
-        row("PTX instructions of it", one(form, "ptx"))
-        row("cycles of it, one warp alone (H100)", lambda kernels: one(form, "cycles")(kernels)["H100"])
-        row("sectors that it reads", one(form, "sectors"))
-        row("registers of its kernel", one(form, "registers"))
-    for context in 1024, 8192:
-        def items(kernels):
-            m = Model("H100", kernels)
-            return len(m.decode_items(1, context)[0]), m.card["processors"]
-        row("items of attention at batch 1, %s keys; processors that work" % "{:,}".format(context), items,
-            "100 of 132" if context == 1024 else "", lambda old, new: min(new) >= 100, lambda n: "%d; %d of %d" % (n[0], min(n), n[1]))
-    step = lambda case, name: lambda kernels: kernels["steps"].get("step, " + case, {}).get(name)
-    row("launches a decode layer", step("decode 1", "launches a layer"))
-    row("nodes of a decode graph of 32 layers", step("decode 1", "graph nodes of 32 layers"))
-    for case, what in (("decode 1", "one row of 64 keys"), ("decode 256", "256 rows of 64 keys"), ("decode 256 at 8000", "256 rows of 8,000 keys")):
-        row("bytes copied a decode step of " + what, step(case, "copied bytes"), "at most 65,536", lambda old, new: new <= 65536,
-            lambda n: "not counted" if n is None else "{:,.0f}".format(n))
-    return lines
-
-
-def aims_table(before, after):
-    """Returns the table of shares of the limit on the H100 and their targets: reached, missed by less than the error, or missed."""
-    aims = {("decode", 1): 85, ("decode", 32): 80, ("decode", 256): 80, ("prefill", 1): 55}
-    lines = ["| step, H100, predicted share of its limit | before | after | aim |", "| --- | --- | --- | --- |"]
-    for name, shape in SHAPES.items():
-        for kind, rows, context in STEPS:
-            cells = []
-            for kernels in before, after:
-                parts, bound = Model("H100", kernels).step(shape, kind, rows, context)
-                time, _, error = added(parts.values())
-                cells.append(shown(time, bound, error)[1])
-            aim = aims[kind, rows]
-            word = "reached" if bound >= aim / 100 * time else "missed, by less than the error" if bound >= aim / 100 * (time - error) else "missed"
-            what = "decode %d at %s" % (rows, "{:,}".format(context)) if kind == "decode" else "prefill {:,}".format(context)
-            lines.append("| %s, %s | %s | %s | %d %%: %s |" % (name, what, *cells, aim, word))
-    return lines
-
-
-def aged(kernels):
-    """Returns sentences on counts in the records that differ from budgets.txt, which `make test` compares with the kernels."""
-    version, counts = budgets.read(budgets.FILE.read_text())
-    if kernels["nvcc"] != version:
-        return ["it is measured with nvcc %s, the budgets with %s" % (kernels["nvcc"], version)]
-    counts = {what: row for what, row in counts.items() if not what.startswith("kernel ")}
-    names = {"ptx": "instructions", "mma": "mma", "wavefronts": "wavefronts", "conflicts": "conflicts", "sectors": "sectors"}
-    rows = {what: {new: sum(one[old] for one in found) for old, new in names.items()}
-            for what, found in kernels["rows"].items() if what in counts}
-    return budgets.judge({**rows, **kernels["steps"]}, counts)
-
-
-def settle(text, place, lines):
-    first, last = "<!-- model %s -->\n" % place, "<!-- end model -->"
-    before, rest = text.split(first, 1)
-    return before + first + "\n".join(lines) + "\n" + last + rest.split(last, 1)[1]
-
-
-def tables_of(kernels):
-    models = [Model(name, kernels) for name in ("H100", "H200", "A100")]
-    return {"kernels": kernel_table(models[0]), "steps": step_table(models)}
-
-
-def main():
-    ask = argparse.ArgumentParser()
-    ask.add_argument("--kernels", type=pathlib.Path, default=HERE / "after.json")
-    ask.add_argument("--check", action="store_true")
-    ask.add_argument("--write", action="store_true")
-    options = ask.parse_args()
-    if not options.check and not options.write:
-        print("\n".join(line for lines in tables_of(json.loads(options.kernels.read_text())).values() for line in lines))
-        return 0
-    text = new = PAGE.read_text()
-    measured = {place: json.loads((HERE / (place + ".json")).read_text()) for place in ("before", "after")}
-    for place, kernels in measured.items():
-        for what, lines in tables_of(kernels).items():
-            new = settle(new, "%s %s" % (place, what), lines)
-    new = settle(new, "counts", counts_table(**measured))
-    new = settle(new, "aims", aims_table(**measured))
-    new = settle(new, "experts", experts_tables(measured["after"]))
-    if options.write:
-        PAGE.write_text(new)
-        return 0
-    old = aged(measured["after"])
-    if old:
-        sys.exit("bench/gpu_model/after.json is of other kernels, tools/gpu_tables.sh renews it:\n" + "\n".join(old))
-    if new != text:
-        sys.exit("bench/gpu_predictions.md has other predictions than the model: bench/gpu_model/predict.py --write")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

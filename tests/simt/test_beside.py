@@ -15,6 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench/gpu_model")]
 import beside  # noqa: E402
+import fit  # noqa: E402
 import predict  # noqa: E402
 from cards import cards  # noqa: E402
 
@@ -122,6 +123,35 @@ class Beside(unittest.TestCase):
         self.assertEqual(verdicts(steps(("decode 1 at 1024", 9.9))), ["slower"])
         self.assertEqual(verdicts(steps(("decode 1 at 1024", 6.2), exact=True)), [])
         self.assertEqual(verdicts(steps(("decode 1 at 1024", 6.2), serial=True)), [])
+
+    def test_times_of_others_have_the_names_of_the_rows(self):
+        for card in ("H100", "H200"):
+            others = beside.others_of(card)
+            source = (ROOT / "bench/gpu_ops.c").read_text()
+            for what in ("gemm, n 6144 k 4096 rows 8", "attn, decode 32 x 8192", "attn, prefill 1 x 8192, dim 128, group 4"):
+                self.assertEqual(len(others[what]), 2, what)
+                self.assertTrue(what.startswith("gemm") or '"%s"' % what[6:] in source)
+        self.assertEqual(beside.others_of("A100"), {})
+
+    def test_measured_times_are_those_of_the_page(self):
+        gemm, decode, prefill, steps = fit.measured()
+        self.assertEqual((len(gemm), len(decode), len(prefill), len(steps)), (36, 9, 4, 10))
+        found = (gemm[8, 4096, 4096] * 1e6, prefill[1024, 1, 15360] * 1e6, *(1e3 * s for s in steps["decode", 8, 1024]))
+        for seconds, expected in zip(found, (11.5, 808.5, 5.93, 6.72)):
+            self.assertAlmostEqual(seconds, expected)
+
+    def test_held_out_shapes_are_not_fitted(self):
+        for card in ("H100", "H200"):
+            for dtype in fit.FORMATS:
+                used, held = fit.peers_products(card, dtype)
+                self.assertFalse({case[1:] for case in used} & {case[1:] for case in held})
+                self.assertGreater(len(held), 60)
+
+    def test_frozen_constants_are_those_before_the_run(self):
+        frozen = predict.Model("H200", MODEL.kernels, frozen=True)
+        self.assertAlmostEqual(frozen.product(8, 6144, 4096)[0] * 1e6, 13.67, delta=0.01)  # as the page of the run says
+        self.assertAlmostEqual(frozen.library_product(8192, 4096, 4096)[0] * 1e6, 405.48, delta=0.01)
+        self.assertEqual(frozen.card["prefill_factor"], 1)
 
     def test_counts_come_last(self):
         lines, _ = beside.report(ops(("attn", "encoder 64 x 512, dim 64", 9.0), ("sample", "greedy, rows 1, vocabulary 151936", 3.0),
