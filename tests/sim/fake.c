@@ -484,6 +484,20 @@ static void delay(struct model *m)
         atomic_signal_fence(memory_order_seq_cst);
 }
 
+enum status rank_tune(struct model *m, struct error *err)
+{
+    (void)m;
+    (void)err;
+    return STATUS_OK;
+}
+
+enum status rank_warm(struct model *m, struct error *err)
+{
+    (void)m;
+    (void)err;
+    return STATUS_OK;
+}
+
 enum status rank_record(struct model *m, struct error *err)
 {
     (void)m;
