@@ -142,7 +142,7 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
                              TENSOR_FILES_MAX);
         enum status status = shard_add(set, folder, name, err);
         if (status == STATUS_NOT_FOUND)
-            return error_set(err, STATUS_NOT_FOUND,
+            return error_set(err, STATUS_INVALID,
                              "%s/%s names %s, which the folder lacks: download it again", folder,
                              set->format->index, name);
         if (status != STATUS_OK)

@@ -102,7 +102,7 @@ void weight_part_find(struct lister *p, struct weight_part *part, const char *na
     const char *name_shown = tensors_name_in_file(tensors, name, in_file);
     const struct tensors_words *words = tensors_words(tensors);
     if (!tensor) {
-        p->status = error_set(p->err, STATUS_NOT_FOUND,
+        p->status = error_set(p->err, STATUS_INVALID,
                               "the tensor %s, which %s needs, is not in the checkpoint%s",
                               name_shown, p->config->name, words->absent);
         quantised_explain(p, name);

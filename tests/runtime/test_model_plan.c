@@ -705,7 +705,7 @@ static void test_tied_tables_have_either_name(void **state)
         golden_folder_write(folder, golden, DTYPE_F32, 1);
         json_decref(golden);
         if (!cases[i].opens) {
-            refused(&options, STATUS_NOT_FOUND, "the tensor model.embed_tokens.weight, which");
+            refused(&options, STATUS_INVALID, "the tensor model.embed_tokens.weight, which");
             continue;
         }
         struct model_plan *plan = plan_of(&options);
