@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the predictions and the errors of the model to bench/gpu_predictions.md.
+"""Writes the predictions and the errors of the model to bench/gpu_predictions.md, and those of several GPUs to docs/CLUSTER.md.
 
   bench/gpu_model/page.py [--kernels FILE | --check | --write]
 
@@ -12,8 +12,8 @@ import json
 import pathlib
 import sys
 
+import cluster
 import fit
-import predict
 from predict import HERE, OTHERS_STEPS, PAGE, SHAPES, STEPS, Experts, Model, added
 
 sys.path.insert(0, str(HERE.parents[1] / "tests/ptx"))
@@ -180,21 +180,20 @@ def main():
     ask.add_argument("--check", action="store_true")
     ask.add_argument("--write", action="store_true")
     options = ask.parse_args()
-    tables = tables_of(json.loads((HERE / "before.json").read_text()), json.loads(options.kernels.read_text()))
-    if not options.check and not options.write:
-        print("\n".join(line for lines in tables.values() for line in lines))
-        return 0
-    text = new = PAGE.read_text()
-    for place, lines in tables.items():
-        new = settle(new, place, lines)
-    if options.write:
-        PAGE.write_text(new)
-        return 0
-    old = aged(json.loads(options.kernels.read_text()))
-    if old:
+    after = json.loads(options.kernels.read_text())
+    pages = {PAGE: tables_of(json.loads((HERE / "before.json").read_text()), after), cluster.PAGE: cluster.tables()}
+    for page, tables in pages.items():
+        text = new = page.read_text()
+        for place, lines in tables.items():
+            new = settle(new, place, lines)
+        if options.write:
+            page.write_text(new)
+        elif not options.check:
+            print("\n".join(line for lines in tables.values() for line in lines))
+        elif new != text:
+            sys.exit("%s has other predictions than the model: bench/gpu_model/page.py --write" % page.relative_to(HERE.parents[1]))
+    if options.check and (old := aged(after)):
         sys.exit("bench/gpu_model/after.json is of other kernels, tools/gpu_tables.sh renews it:\n" + "\n".join(old))
-    if new != text:
-        sys.exit("bench/gpu_predictions.md has other predictions than the model: bench/gpu_model/page.py --write")
     return 0
 
 

@@ -232,16 +232,17 @@ class Experts(Model):
         """Returns the expected number of experts that have rows."""
         return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
 
-    def experts_product(self, tokens, n, k):
-        pairs, used = tokens * self.chosen, self.used(tokens)
+    def experts_product(self, tokens, n, k, share=None):
+        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them."""
+        pairs, used = share or (tokens * self.chosen, self.used(tokens))
         moved, flops = 2 * (used * n * k + pairs * (n + k)), 2 * pairs * n * k
-        if pairs <= 32 * self.experts:
-            few = pairs <= 4 * self.experts
+        if tokens * self.chosen <= 32 * self.experts:
+            few = tokens * self.chosen <= 4 * self.experts
             row, own = "product, %d tokens, bfloat16: a slab" % (1 if few else 32), {"warps": 4, "registers": 44 if few else 76, "shared": 2048 if few else 8192}
             rows, features, units = 8 if few else 32, 16, 16 * math.ceil(k / 2048)  # four warps, a part of 16 slabs in each round
         else:
             row, own, rows, features, units = "product, many tokens, bfloat16: a step", {"registers": 128}, 64, 128, k / 64
-        tiles = round(used + max(0, pairs - used * (rows + 1) / 2) / rows) if pairs > used else pairs  # the last of each expert is half full
+        tiles = round(used + max(0, pairs - used * (rows + 1) / 2) / rows) if pairs > used else math.ceil(pairs)  # the last of each expert is half full
         kernel = Kernel(self.card, self.name, {**self.kernels["rows"][row][0], **own})
         cycles = kernel.dealt([units] * (tiles * (n // features)), tiles * (n // features)) + self.CYCLES["search"]
         return self.finished(cycles, moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))

@@ -15,6 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench/gpu_model")]
 import beside  # noqa: E402
+import cluster  # noqa: E402
 import fit  # noqa: E402
 import predict  # noqa: E402
 from cards import cards  # noqa: E402
@@ -152,6 +153,14 @@ class Beside(unittest.TestCase):
         self.assertAlmostEqual(frozen.product(8, 6144, 4096)[0] * 1e6, 13.67, delta=0.01)  # as the page of the run says
         self.assertAlmostEqual(frozen.library_product(8192, 4096, 4096)[0] * 1e6, 405.48, delta=0.01)
         self.assertEqual(frozen.card["prefill_factor"], 1)
+
+    def test_sums_of_ranks_take_the_measured_time_and_the_network(self):
+        link = cluster.Link("H100", 8, 1)
+        self.assertAlmostEqual(link.sum(16384) * 1e6, 19.0)  # measured: 8,192 elements of float16
+        self.assertTrue(link.sum(8192) < link.sum(12000) < link.sum(16384))
+        over = cluster.Link("H100", 16, 2).sum(4 << 20) - link.sum(4 << 20)
+        self.assertAlmostEqual(over * 1e6, 2 * 8.5 + (4 << 20) / 400e3, delta=0.1)  # half of the bytes twice, over eight cards of 50 GB/s
+        self.assertEqual(cluster.Split("H100", MODEL.kernels, cluster.SHAPES["Llama-3.1-70B"], 8).parameters() // 10**8, 705)
 
     def test_counts_come_last(self):
         lines, _ = beside.report(ops(("attn", "encoder 64 x 512, dim 64", 9.0), ("sample", "greedy, rows 1, vocabulary 151936", 3.0),
