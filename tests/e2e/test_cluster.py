@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 from harness import KEY, MODELS, Server, Skip, WEFT, amount, chat, full_only, longer, start, user
 from test_life import wait_for
@@ -90,7 +91,7 @@ def test_two_processes_answer_as_one():
 
 
 def lost_streams(server, count, fault):
-    """Streams of which each has begun when fault() is called; each must end with one error event."""
+    """Streams of which each has begun when fault() is called; each must end with one error event. Returns the seconds it took."""
     body = json.dumps({"model": "demo", "messages": user("Once upon a time"), "max_tokens": 700, "ignore_eos": True, "stream": True})
     lines = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=60) for _ in range(count)]
     for line in lines:
@@ -98,6 +99,7 @@ def lost_streams(server, count, fault):
     streams = [line.getresponse() for line in lines]  # returns when the stream's headers are there, with its first token
     assert [stream.status for stream in streams] == [200] * count
     assert server.metric(r"vllm:num_requests_running.*demo") == count
+    begun = time.monotonic()
     fault()
     for stream, line in zip(streams, lines):
         events = [block.removeprefix("data: ") for block in stream.read().decode().split("\n\n")]
@@ -105,6 +107,7 @@ def lost_streams(server, count, fault):
         assert len(errors) == 1 and events[-2:] == [errors[0], ""], events[-3:]
         assert json.loads(errors[0])["error"]["code"] == "internal_error", errors
         line.close()
+    return time.monotonic() - begun
 
 
 @longer
