@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . tools/stages.sh
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
-export TSAN_OPTIONS=halt_on_error=1
+export TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/tests/tsan.supp:print_suppressions=0 # equal to that of the preset tsan
 
 # The slow tests: full conformance runs on the CPU and the emulator, its race mode, the interpreted PTX of
 # nvcc, budgets of the kernels, four ranks, emulated ISA levels of the CPU.
