@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "runtime/grammar/vocabulary.h"
 #include "runtime/model/group.h"
+#include "runtime/model/link.h"
 
 #include <math.h>
 #include <sched.h>
@@ -28,6 +29,10 @@ struct fake_slot { // results of one step
 struct fake_row { // row of the last launched step, for its sample
     uint32_t slot, want, mask;
     uint64_t sum;
+};
+
+struct comm {
+    const struct comm_link *link; // connection to the ranks of other nodes, or NULL
 };
 
 struct model {
@@ -57,6 +62,9 @@ struct model {
     struct model *others[RANKS_MAX]; // [1, ranks)
     struct model_group *group;       // group of the ranks, or NULL
     uint64_t dice;                   // random state for the delays of a rank; 0: none
+    struct comm comm;                // communicator of the group
+    uint64_t stall_step;             // step whose launch or collect waits for let_go; 0: none
+    bool stall_at_collect;
 };
 
 static inline uint64_t mix(uint64_t x)
@@ -171,9 +179,10 @@ static struct model *rank_open(const struct fake_options *options)
     return m;
 }
 
-static void comm_abort(struct comm *comm) // the ranks of a fake do not communicate
+static void comm_abort(struct comm *comm) // the ranks of a process do not communicate
 {
-    (void)comm;
+    if (comm->link)
+        comm->link->abort(comm->link->context);
 }
 
 struct model *fake_open(const struct fake_options *options)
@@ -186,8 +195,14 @@ struct model *fake_open(const struct fake_options *options)
         models[r] = m->others[r] = rank_open(options);
     for (uint32_t r = 0; r < options->ranks; r++)
         models[r]->dice = 1 + r;
-    const struct group_args args = {.models = models, .size = options->ranks, .api = &api};
-    if (options->ranks > 1)
+    const struct model_link *link = options->link;
+    m->comm.link = link ? &link->comm : NULL;
+    const struct group_args args = {.models = models,
+                                    .size = link ? link->count : options->ranks,
+                                    .api = &api,
+                                    .comm = &m->comm,
+                                    .link = link};
+    if (options->ranks > 1 || link)
         check(group_open(&m->group, &args, &err) == STATUS_OK, "%s", err.text);
     return m;
 }
@@ -226,7 +241,7 @@ const struct model_facts *model_facts(const struct model *m)
 
 void fake_fault(struct model *m, uint64_t step, bool at_collect)
 {
-    uint32_t rank = m->group ? (uint32_t)(step % m->options.ranks) : 0;
+    uint32_t rank = m->options.ranks > 1 ? (uint32_t)(step % m->options.ranks) : 0;
     struct model *odd = rank > 0 ? m->others[rank] : m;
     odd->fault_step = step;
     odd->fault_at_collect = at_collect;
@@ -234,7 +249,27 @@ void fake_fault(struct model *m, uint64_t step, bool at_collect)
 
 void fake_late(struct model *m, uint64_t step)
 {
-    m->late_step = m->others[step % (m->options.ranks - 1) + 1]->late_step = step;
+    m->late_step = step;
+    if (m->options.ranks > 1)
+        m->others[step % (m->options.ranks - 1) + 1]->late_step = step;
+}
+
+void fake_stall(struct model *m, uint64_t step, bool at_collect)
+{
+    m->stall_step = step;
+    m->stall_at_collect = at_collect;
+}
+
+void fake_release(struct model *m)
+{
+    atomic_store(&m->let_go, true);
+}
+
+// Waits in the planned step until fake_release.
+static void stall(const struct model *m, uint64_t step, bool at_collect)
+{
+    while (step == m->stall_step && at_collect == m->stall_at_collect && !atomic_load(&m->let_go))
+        sched_yield();
 }
 
 void fake_spoil(struct model *m, uint64_t step)
@@ -470,6 +505,26 @@ static void rows_note(struct model *m, struct batch *b)
     }
 }
 
+// Exchanges the sum of the step's rows with the other nodes, which must have the same one: the
+// batch has arrived there as it was sent, and their blocks have the same content.
+static enum status rows_exchange(struct model *m, struct error *err)
+{
+    uint64_t sums[RANKS_MAX], own = 0;
+    size_t ends[RANKS_MAX];
+    const struct comm_link *link = m->comm.link;
+    for (uint32_t i = 0; i < m->row_count; i++)
+        own = mix(own + m->rows[i].sum);
+    for (uint32_t r = 0; r < link->ranks; r++) {
+        sums[r] = own + (r != link->first);
+        ends[r] = (r + 1) * sizeof *sums;
+    }
+    if (link->exchange(link->context, sums, ends) != STATUS_OK)
+        return error_set(err, STATUS_DEVICE_FAULT, "the exchange was cancelled");
+    for (uint32_t r = 0; r < link->ranks; r++)
+        check(sums[r] == own, "ranks %u and %u computed different rows", link->first, r);
+    return STATUS_OK;
+}
+
 // Delays a rank by some microseconds. Rarely yields the CPU, because that takes milliseconds on a
 // busy machine.
 static void delay(struct model *m)
@@ -521,6 +576,7 @@ enum status rank_launch(struct model *m, struct batch *b, struct error *err)
     delay(m);
     while (!m->group && m->launched + 1 == m->late_step && !atomic_load(&m->let_go))
         sched_yield();
+    stall(m, m->launched + 1, false);
     check(m->launched == m->sampled, "launch before sample");
     check(m->launched - m->collected <= m->facts.steps_in_flight, "%llu in flight",
           (unsigned long long)(m->launched - m->collected));
@@ -544,7 +600,7 @@ enum status rank_launch(struct model *m, struct batch *b, struct error *err)
     rows_note(m, b);
     if (!m->options.cheap)
         batch_copy(m->batch, b);
-    return STATUS_OK;
+    return m->comm.link ? rows_exchange(m, err) : STATUS_OK;
 }
 
 enum status model_launch(struct model *m, struct batch *b, struct error *err)
@@ -619,6 +675,7 @@ enum status rank_collect(struct model *m, struct model_output *out, uint64_t dea
                          struct error *err)
 {
     (void)deadline_ns;
+    stall(m, m->collected + 1, true);
     check(m->collected < m->sampled, "collect without a step");
     if (m->collected + 1 == m->fault_step && m->fault_at_collect)
         return error_set(err, STATUS_DEVICE_FAULT, "the fake device failed in a step");

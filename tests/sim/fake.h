@@ -14,6 +14,7 @@ struct fake_options {
     uint32_t sick;            // one history in `sick` has logits that are not finite; 0: none
     uint32_t ranks; // number of ranks (runtime/model/group.c), with random delays; 0: one, without
                     // a group
+    const struct model_link *link; // connection to other nodes, each with one rank; NULL: none
 };
 
 struct model *fake_open(const struct fake_options *options);
@@ -22,8 +23,13 @@ struct model *fake_open(const struct fake_options *options);
 void fake_fault(struct model *model, uint64_t step, bool at_collect);
 
 // Makes one of two or more ranks miss the deadline at the launch of this step. It continues when
-// the model is dropped.
+// the model is dropped. On node 0: shortens the deadline of this step, for a node that fake_stall
+// makes late.
 void fake_late(struct model *model, uint64_t step);
+
+// Makes the launch or the collect of this step wait until fake_release, which any thread may call.
+void fake_stall(struct model *model, uint64_t step, bool at_collect);
+void fake_release(struct model *model);
 
 // Makes the KV that this step writes not finite, and therefore every result that reads it. Prompts
 // are not changed: if they are computed again, their results are correct.

@@ -5,8 +5,11 @@
 // on and off, generators, embedders and rerankers. After every step the invariants of invariants.c
 // hold. Every token equals that of the request computed alone.
 // || With a number of ranks, the same environments run with 2 to that many ranks per step, delayed
-// at random. In some of them one rank misses the deadline.
-// ||   sim [seeds] [steps] [first seed] [ranks]      default: 100 seeds of 2,000 steps from seed 1
+// at random. In some of them one rank misses the deadline. With a number of nodes, they run with 2
+// to that many nodes of one rank each (nodes.h), and in three of four a node is late, silent, dead
+// or wrong.
+// ||   sim [seeds] [steps] [first seed] [ranks] [nodes]
+// || Default: 100 seeds of 2,000 steps from seed 1.
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -74,6 +77,24 @@ static void world_choose(struct sim *sim)
     sim->fault_step = 1 + roll(dice, 500);
 }
 
+static void model_begin(struct sim *sim)
+{
+    struct dice plan_dice = {sim->seed + 1000000}; // leaves the environment of the seed unchanged
+    struct node_plan plan = {.node = 1, .seed = sim->seed};
+    if (sim->node_count < 2) {
+        sim->model = fake_open(&sim->fake);
+        fake_spoil(sim->model, sim->spoilt_step);
+        return;
+    }
+    if (chance(&plan_dice, 75))
+        plan.fault = (enum node_fault)(1 + roll(&plan_dice, NODE_FAULTS - 1));
+    plan.node = 1 + roll(&plan_dice, sim->node_count - 1);
+    plan.step = 1 + roll(&plan_dice, 60);
+    sim->nodes = nodes_open(&sim->fake, sim->node_count, &plan);
+    sim->model = nodes_model(sim->nodes);
+    nodes_start(sim->nodes, sim->spoilt_step);
+}
+
 static void world_open(struct sim *sim)
 {
     struct error err;
@@ -81,8 +102,7 @@ static void world_open(struct sim *sim)
     if (sim->fake.facts.kind == MODEL_GENERATOR && chance(&sim->dice, 70))
         grammars_open(sim);
     fake_worker_seed(sim->seed, chance(&sim->dice, 30) ? 1 + roll(&sim->dice, 80) : 0);
-    sim->model = fake_open(&sim->fake);
-    fake_spoil(sim->model, sim->spoilt_step);
+    model_begin(sim);
     if (sim->faulty)
         fake_fault(sim->model, sim->fault_step, chance(&sim->dice, 50));
     sim->late = sim->fake.ranks > 1 && sim->seed % LATE_EACH == 0;
@@ -102,7 +122,10 @@ static void world_close(struct sim *sim)
 {
     engine_close(sim->engine);
     grammars_close(sim);
-    model_close(sim->model);
+    if (sim->nodes)
+        nodes_close(sim->nodes, sim->failed);
+    else
+        model_close(sim->model);
     waker_close(sim->waker);
 }
 
@@ -142,7 +165,9 @@ static void world_step(struct sim *sim)
     sim->steps++;
     if (news == ENGINE_FAULT) {
         bool late = sim->late && strstr(engine_error(sim->engine)->text, "did not end step");
-        sim_check(sim, sim->faulty || late, "a fault that nobody planted");
+        late |= sim->nodes && nodes_planned(sim->nodes, engine_error(sim->engine)->text);
+        sim_check(sim, sim->faulty || late, "a fault that nobody planted: %s",
+                  engine_error(sim->engine)->text);
         sim->lost += late;
         sim->failed = true;
     }
@@ -221,7 +246,8 @@ static uint64_t argument(int argc, char **argv, int index, uint64_t otherwise)
     if (*end == '\0' && number > 0)
         return number;
     fprintf(stderr,
-            "sim: '%s' is no number above 0; usage: sim [seeds [steps [first seed [ranks]]]]\n",
+            "sim: '%s' is no number above 0; usage: sim [seeds [steps [first seed [ranks "
+            "[nodes]]]]]\n",
             argv[index]);
     exit(2);
 }
@@ -231,6 +257,7 @@ int main(int argc, char **argv)
     uint64_t seeds = argument(argc, argv, 1, 100);
     uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
     uint64_t first = argument(argc, argv, 3, 1), ranks = argument(argc, argv, 4, 1);
+    uint64_t nodes = argument(argc, argv, 5, 1);
     uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0,
              masked = 0, forced = 0, postponed = 0, lost = 0;
     uint64_t cuts = 0;
@@ -241,6 +268,7 @@ int main(int argc, char **argv)
         sim->seed = sim->dice.state = seed;
         sim->now_ns = 1000000000;
         sim->fake.ranks = ranks > 1 ? (uint32_t)(2 + seed % (ranks - 1)) : 0;
+        sim->node_count = nodes > 1 ? (uint32_t)(2 + seed % (nodes - 1)) : 0;
         world_open(sim);
         world_run(sim, steps);
         pauses += sim->engine->stats.pauses;
@@ -271,5 +299,7 @@ int main(int argc, char **argv)
     check(seeds < 100 || forced > 0, "no budget was met");
     check(seeds < 100 || postponed > 0, "no mask was postponed");
     check(seeds < 100 || ranks < 2 || lost > 0, "no rank was later than its deadline");
+    check(seeds < 100 || nodes < 2 || lost > seeds / 4, "only %llu nodes were lost",
+          (unsigned long long)lost);
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "scheduler/internal.h"
 #include "tests/sim/fake.h"
+#include "tests/sim/nodes.h"
 
 enum {
     SIM_OPTIONAL = 6, // index of the grammar of optional calls
@@ -88,6 +89,8 @@ struct sim {
     struct dice dice;
     struct fake_options fake;
     struct engine_options options;
+    uint32_t node_count;
+    struct sim_nodes *nodes; // node_count above 1: the nodes, which own the model; else NULL
     struct model *model;
     struct engine *engine;
     struct grammar *grammars[SIM_GRAMMARS]; // if options has a vocabulary
@@ -108,7 +111,7 @@ struct sim {
     struct turn keys[SIM_KEYS];
     bool drawable;    // true if nothing prevented a draw at the end of the last step
     uint32_t undrawn; // consecutive steps in which a sequence waited and none was drawn
-    uint64_t lost;    // number of late ranks
+    uint64_t lost;    // number of late ranks, and of faults of nodes
     uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked,
         forced; // for the summary
 };
