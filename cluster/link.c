@@ -86,6 +86,12 @@ static void collectives_stop(void *context)
     channel_stop(l->channel, l->options.model);
 }
 
+static bool node_failed(void *context, struct error *err)
+{
+    struct cluster_link *l = context;
+    return channel_failed(l->channel, err);
+}
+
 static enum status launch_send(void *context, struct batch *batch, struct error *err)
 {
     struct cluster_link *l = context;
@@ -161,7 +167,7 @@ struct cluster_link *cluster_link_create(const struct cluster_link_options *opti
         .leads = options->node == 0,
         .count = ranks_each(l),
         .comm = {l, options->node * ranks_each(l), options->ranks, pieces_exchange,
-                 collectives_stop},
+                 collectives_stop, node_failed},
         .launch = launch_send,
         .sample = sample_send,
         .agree = results_agree,

@@ -11,6 +11,7 @@
 #include "kernels/dtype.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,9 @@ struct comm_link {
     enum status (*exchange)(void *context, void *pieces, const size_t ends[RANKS_MAX]);
     // Ends the exchange in progress and all later ones in this process. Any thread; does not block.
     void (*abort)(void *context);
+    // Returns true if a process of the group is lost or has failed, and sets *err to a sentence
+    // that names it. Any thread; does not block.
+    bool (*failed)(void *context, struct error *err);
 };
 
 // Returns the first column of a rank.

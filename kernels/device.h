@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 11, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 12, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -162,19 +162,17 @@ struct device_api {
     // steps use what was found. NULL: products need no warm-up.
     uint32_t (*tune)(struct stream *, uint32_t rows);
 
-    // comm_open joins the streams of `count` devices; a stream's rank is its index in the list, and
-    // a stream is in at most one communicator. comm_abort may be called by any thread: collectives
+    // comm_open joins the streams of `count` devices; a stream is in at most one communicator. If
+    // link is NULL, a stream's rank is its index in the list. Otherwise the communicator has ranks
+    // of other processes too: ranks from link->first on are here, all processes call comm_open at
+    // the same time, and the link must outlive the communicator; comm_abort then aborts it, too.
+    // comm_abort may be called by any thread: collectives
     // in progress, later ones and launches of graphs then fail with DEVICE_FAULT. comm_close: no
     // rank may be in a collective; graphs are closed before it and streams after it. wait() on one
     // of the streams fails if any of them has failed; a stream that is recording a graph is not
     // queried.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
-                             struct error *);
-    // Joins the communicator, which comm_open has opened for the ranks of this process, with ranks
-    // in other processes; call it before the first collective. The link must outlive the
-    // communicator; comm_abort then aborts it, too. NO_MEMORY. The member is NULL for a device
-    // whose communicators cannot span processes.
-    enum status (*comm_join)(struct comm *, const struct comm_link *link, struct error *err);
+                             const struct comm_link *link, struct error *);
     void (*comm_abort)(struct comm *);
     void (*comm_close)(struct comm *); // NULL is allowed
 

@@ -351,7 +351,6 @@ const struct device_api *device_cpu(void)
         .graph_launch = cpu_graph_launch,
         .graph_close = cpu_graph_close,
         .comm_open = cpu_comm_open,
-        .comm_join = cpu_comm_join,
         .comm_abort = cpu_comm_abort,
         .comm_close = cpu_comm_close,
         .ops = &op_rows,

@@ -129,8 +129,7 @@ static inline size_t attn_state_floats(uint32_t dim)
 
 // Communicators (op_collective.c).
 enum status cpu_comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                          struct error *);
-enum status cpu_comm_join(struct comm *, const struct comm_link *link, struct error *err);
+                          const struct comm_link *link, struct error *);
 void cpu_comm_abort(struct comm *);
 void cpu_comm_close(struct comm *);
 

@@ -36,8 +36,20 @@ struct comm {
     _Atomic uint32_t sleepers;
 };
 
+// Connects the communicator to the ranks in other processes.
+static enum status link_join(struct comm *comm, const struct comm_link *link, struct error *err)
+{
+    check(link->ranks <= RANKS_MAX && link->first + comm->size <= link->ranks,
+          "ranks from %u of %u", link->first, link->ranks);
+    comm->pieces = aligned_alloc(64, link->ranks * LINK_FLOATS * sizeof *comm->pieces);
+    if (!comm->pieces)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a communicator");
+    comm->link = link;
+    return STATUS_OK;
+}
+
 enum status cpu_comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                          struct error *err)
+                          const struct comm_link *link, struct error *err)
 {
     *out = NULL;
     if (count == 0 || count > RANKS_MAX)
@@ -48,23 +60,16 @@ enum status cpu_comm_open(struct comm **out, struct stream *const *streams, uint
         return error_set(err, STATUS_NO_MEMORY, "no memory for a communicator");
     memset(comm, 0, sizeof *comm);
     comm->size = count;
+    if (link && link_join(comm, link, err) != STATUS_OK) {
+        free(comm);
+        return STATUS_NO_MEMORY;
+    }
     for (uint32_t i = 0; i < count; i++) {
         comm->streams[i] = streams[i];
         streams[i]->comm = comm;
         streams[i]->rank = i;
     }
     *out = comm;
-    return STATUS_OK;
-}
-
-enum status cpu_comm_join(struct comm *comm, const struct comm_link *link, struct error *err)
-{
-    check(link->ranks <= RANKS_MAX && link->first + comm->size <= link->ranks,
-          "ranks from %u of %u", link->first, link->ranks);
-    comm->pieces = aligned_alloc(64, link->ranks * LINK_FLOATS * sizeof *comm->pieces);
-    if (!comm->pieces)
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a communicator");
-    comm->link = link;
     return STATUS_OK;
 }
 

@@ -8,9 +8,16 @@
 // for it, while its graphs are launched and while its stream's `capturing` changes. The holder
 // checks `aborted` before each call, so that no call reaches a communicator that may be destroyed.
 //
+// If other processes hold ranks too (comm_link), NCCL's identifier of the communicator goes from
+// the process of rank 0 to the others through the link, and each process joins its ranks under
+// their numbers. NCCL notices a process that ends, but not one that hangs or cannot be reached, so
+// comm_watch also queries the link.
+//
 // CommAbort ends the kernels of aborted ranks immediately, but returns only when the graphs that
 // contain their collectives are closed. So a separate thread calls it, which comm_close joins.
 #include "kernels/cuda/comm.h"
+
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,8 +28,14 @@
 // more than the first load of a kernel takes.
 enum { ABORT_WAIT_MS = 1000 };
 
+// Time in which the link may name the lost process after NCCL has reported an error of it.
+#define LINK_WAIT_NS 2500000000u
+
 struct comm {
-    uint32_t size;
+    uint32_t size;                // ranks of this process
+    uint32_t first, all;          // number of the first of them; ranks of all processes
+    const struct comm_link *link; // NULL: all ranks are in this process
+    _Atomic uint64_t error_ns;    // link: time of NCCL's first error, or 0
     const struct nccl *nccl;
     _Atomic bool aborted;
     bool aborting; // true if `aborter` was started
@@ -39,14 +52,15 @@ static struct comm_rank *rank_of(const struct stream *stream)
     return &stream->comm->ranks[stream->rank];
 }
 
-static enum status streams_check(struct stream *const *streams, uint32_t count, struct error *err)
+static enum status streams_check(struct stream *const *streams, uint32_t count, uint32_t all,
+                                 struct error *err)
 {
     if (count == 0 || count > RANKS_MAX)
         return error_set(err, STATUS_INVALID, "a communicator has 1 to %d ranks, not %u", RANKS_MAX,
                          count);
     for (uint32_t i = 0; i < count; i++) {
         const struct device *device = streams[i]->device;
-        check(device->options.ranks == count, "rank %u was opened for %u ranks", i,
+        check(device->options.ranks == all, "rank %u was opened for %u ranks", i,
               device->options.ranks);
         for (uint32_t j = 0; j < i; j++)
             if (streams[j]->device->options.index == device->options.index)
@@ -55,26 +69,83 @@ static enum status streams_check(struct stream *const *streams, uint32_t count, 
     return STATUS_OK;
 }
 
+static enum status join_error(const struct comm *comm, ncclResult_t result, struct error *err)
+{
+    if (result == ncclSuccess)
+        return STATUS_OK;
+    return error_set(err, STATUS_DEVICE_FAULT, "NCCL did not join %u GPUs: %s", comm->all,
+                     comm->nccl->GetErrorString(result));
+}
+
+// Sends NCCL's identifier of the communicator from the process of rank 0 to the others.
+static enum status id_exchange(const struct comm *comm, ncclUniqueId *id, struct error *err)
+{
+    const struct comm_link *link = comm->link;
+    size_t ends[RANKS_MAX];
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < RANKS_MAX; i++) // all bytes are those of rank 0
+        ends[i] = sizeof *id;
+    if (comm->first == 0)
+        status = join_error(comm, comm->nccl->GetUniqueId(id), err);
+    if (status == STATUS_OK && link->exchange(link->context, id, ends) != STATUS_OK) {
+        status = error_set(err, STATUS_DEVICE_FAULT, "the processes of the ranks were not joined");
+        (void)link->failed(link->context, err); // names the process
+    }
+    return status;
+}
+
+// Joins the ranks of this process with those of others. Returns when all have come.
+static enum status linked_join(const struct comm *comm, struct stream *const *streams,
+                               ncclComm_t *joined, struct error *err)
+{
+    const struct nccl *nccl = comm->nccl;
+    ncclUniqueId id = {{0}};
+    enum status status = id_exchange(comm, &id, err);
+    if (status != STATUS_OK)
+        return status;
+    ncclResult_t result = nccl->GroupStart();
+    for (uint32_t i = 0; i < comm->size && result == ncclSuccess; i++) {
+        // After a failure the group stays open: the end of an incomplete group waits for its ranks.
+        if (call_status(cudaSetDevice((int)streams[i]->device->options.index)) != STATUS_OK)
+            return error_set(err, STATUS_DEVICE_FAULT, "NCCL did not join %u GPUs: %s", comm->all,
+                             call_failure());
+        result = nccl->CommInitRank(&joined[i], (int)comm->all, id, (int)(comm->first + i));
+    }
+    if (result == ncclSuccess)
+        result = nccl->GroupEnd();
+    return join_error(comm, result, err);
+}
+
+static enum status ranks_join(const struct comm *comm, struct stream *const *streams,
+                              ncclComm_t *joined, struct error *err)
+{
+    int devices[RANKS_MAX];
+    if (comm->link)
+        return linked_join(comm, streams, joined, err);
+    for (uint32_t i = 0; i < comm->size; i++)
+        devices[i] = (int)streams[i]->device->options.index;
+    return join_error(comm, comm->nccl->CommInitAll(joined, (int)comm->size, devices), err);
+}
+
 enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                      struct error *err)
+                      const struct comm_link *link, struct error *err)
 {
     ncclComm_t joined[RANKS_MAX];
-    int devices[RANKS_MAX];
+    uint32_t all = link ? link->ranks : count;
     *out = NULL;
-    enum status status = streams_check(streams, count, err);
+    enum status status = streams_check(streams, count, all, err);
     if (status != STATUS_OK)
         return status;
     struct comm *comm = calloc(1, sizeof *comm);
     if (!comm)
         return error_set(err, STATUS_NO_MEMORY, "no memory for a communicator");
     comm->size = count;
+    comm->first = link ? link->first : 0;
+    comm->all = all;
+    comm->link = link;
     comm->nccl = &streams[0]->device->nccl;
-    for (uint32_t i = 0; i < count; i++)
-        devices[i] = (int)streams[i]->device->options.index;
-    ncclResult_t result = comm->nccl->CommInitAll(joined, (int)count, devices);
-    if (result != ncclSuccess) {
-        status = error_set(err, STATUS_DEVICE_FAULT, "NCCL did not join %u GPUs: %s", count,
-                           comm->nccl->GetErrorString(result));
+    status = ranks_join(comm, streams, joined, err);
+    if (status != STATUS_OK) {
         free(comm);
         return status;
     }
@@ -118,6 +189,8 @@ void comm_abort(struct comm *comm)
     if (atomic_exchange(&comm->aborted, true))
         return;
     comm->aborting = pthread_create(&comm->aborter, NULL, ranks_abort, comm) == 0;
+    if (comm->link)
+        comm->link->abort(comm->link->context);
 }
 
 void comm_close(struct comm *comm)
@@ -138,12 +211,24 @@ void comm_close(struct comm *comm)
     free(comm);
 }
 
-static enum status rank_watch(const struct comm *comm, uint32_t rank, struct error *err)
+// Returns true after NCCL's first error of a communicator with a link, until LINK_WAIT_NS have
+// passed: NCCL may notice that a process has ended before the link does, but cannot name it.
+static bool link_may_know(struct comm *comm)
+{
+    uint64_t now = clock_ns(), first = 0;
+    if (!comm->link)
+        return false;
+    if (atomic_compare_exchange_strong(&comm->error_ns, &first, now))
+        return true;
+    return now - first < LINK_WAIT_NS;
+}
+
+static enum status rank_watch(struct comm *comm, uint32_t rank, struct error *err)
 {
     ncclResult_t result = ncclSuccess;
     if (comm_aborted(comm) ||
         comm->nccl->CommGetAsyncError(comm->ranks[rank].nccl, &result) != ncclSuccess ||
-        result == ncclSuccess || result == ncclInProgress)
+        result == ncclSuccess || result == ncclInProgress || link_may_know(comm))
         return STATUS_OK;
     return error_set(err, STATUS_DEVICE_FAULT, "NCCL reports: %s",
                      comm->nccl->GetErrorString(result));
@@ -153,6 +238,8 @@ enum status comm_watch(const struct stream *own, struct error *err)
 {
     struct comm *comm = own->comm;
     enum status status = STATUS_OK;
+    if (comm->link && comm->link->failed(comm->link->context, err))
+        return STATUS_DEVICE_FAULT;
     for (uint32_t i = 0; i < comm->size && status == STATUS_OK; i++) {
         const struct stream *stream = comm->ranks[i].stream;
         bool idle;
@@ -165,7 +252,7 @@ enum status comm_watch(const struct stream *own, struct error *err)
             status = stream_query(stream, &idle, err);
         pthread_mutex_unlock(&comm->ranks[i].lock);
         if (status != STATUS_OK)
-            error_prefix(err, "rank %u of %u", i, comm->size);
+            error_prefix(err, "rank %u of %u", comm->first + i, comm->all);
     }
     return status;
 }
@@ -193,7 +280,7 @@ bool comm_aborted(const struct comm *comm)
 static enum status collective_begin(struct stream *stream, uint32_t ranks)
 {
     stream->after_kernel = false; // the next kernel waits for the collective's kernels to end
-    if (!stream->comm || stream->comm->size != ranks)
+    if (!stream->comm || stream->comm->all != ranks)
         return STATUS_INVALID;
     comm_lock(stream);
     return STATUS_OK;
@@ -253,13 +340,14 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
 {
     const struct nccl *nccl = stream->comm->nccl;
     ncclComm_t comm = rank_of(stream)->nccl;
+    uint32_t own = stream->comm->first + stream->rank;
     enum status status = NCCL_CALL(stream, nccl->GroupStart());
     if (status != STATUS_OK)
         return status;
     for (uint32_t r = 0; r < args->ranks && status == STATUS_OK; r++) {
         size_t count = (size_t)args->rows * gather_count(args, r);
         float *to = scratch + (size_t)args->rows * gather_first(args, r);
-        const float *from = r == stream->rank ? args->in : to;
+        const float *from = r == own ? args->in : to;
         if (count > 0)
             status = NCCL_CALL(
                 stream, nccl->Broadcast(from, to, count, ncclFloat32, (int)r, comm, stream->cuda));

@@ -10,12 +10,13 @@ extern "C" {
 #endif
 
 enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                      struct error *err);
+                      const struct comm_link *link, struct error *err);
 void comm_abort(struct comm *comm); // from any thread; does not block
 void comm_close(struct comm *comm); // after the graphs of all ranks are closed
 bool comm_aborted(const struct comm *comm);
-// Called by the thread that waits for stream `own`. Returns DEVICE_FAULT if NCCL reports an error
-// of a rank or another rank's stream has failed; OK if no fault is known.
+// Called by the thread that waits for stream `own`. Returns DEVICE_FAULT if another process of the
+// communicator is lost, NCCL reports an error of a rank here or another rank's stream has failed;
+// OK if no fault is known.
 enum status comm_watch(const struct stream *own, struct error *err);
 // Lock of the stream's rank, if it has a communicator. While it is held, comm_watch skips the rank
 // and an abort waits for it (for a limited time).

@@ -88,8 +88,8 @@ struct stream {
     struct sample_decision *sample;
     void *blas_workspace;
     struct blas *blas;
-    struct comm *comm; // NULL: no ranks, or not joined yet
-    uint32_t rank;
+    struct comm *comm;    // NULL: no ranks, or not joined yet
+    uint32_t rank;        // index among the ranks of this process
     float *ranks_scratch; // [ranks][n] f32 partial sums of a piece
     size_t ranks_scratch_bytes;
 };

@@ -13,6 +13,9 @@ extern "C" {
 #endif
 
 typedef struct ncclComm *ncclComm_t;
+typedef struct {
+    char internal[128];
+} ncclUniqueId; // names a communicator whose ranks are in several processes
 typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // other values are errors
 typedef enum { ncclFloat32 = 7 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
@@ -23,6 +26,8 @@ typedef enum { ncclSum = 0 } ncclRedOp_t;
     X(ncclResult_t, GetVersion, (int *version))                                                    \
     X(const char *, GetErrorString, (ncclResult_t result))                                         \
     X(ncclResult_t, CommInitAll, (ncclComm_t *comms, int count, const int *devices))               \
+    X(ncclResult_t, GetUniqueId, (ncclUniqueId *id))                                               \
+    X(ncclResult_t, CommInitRank, (ncclComm_t *comm, int ranks, ncclUniqueId id, int rank))        \
     X(ncclResult_t, CommDestroy, (ncclComm_t comm))                                                \
     X(ncclResult_t, CommAbort, (ncclComm_t comm))                                                  \
     X(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t *error))                     \

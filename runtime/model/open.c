@@ -253,20 +253,6 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     return STATUS_OK;
 }
 
-// Opens the communicator of the streams of this process, and joins it with those of others.
-static enum status comm_open(struct model *m, struct stream *const *streams, uint32_t count,
-                             const struct model_link *link, struct error *err)
-{
-    enum status status = m->api->comm_open(&m->comm, streams, count, err);
-    if (status != STATUS_OK || !link)
-        return status;
-    if (!m->api->comm_join)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "the device %s has no ranks in several processes: use --device cpu",
-                         m->api->name);
-    return m->api->comm_join(m->comm, &link->comm, err);
-}
-
 // Opens the other ranks of this process, then the communicator of their streams and their threads.
 static enum status others_open(struct model *m, const struct model_plan *plan,
                                const struct load_progress *progress, struct error *err)
@@ -286,7 +272,8 @@ static enum status others_open(struct model *m, const struct model_plan *plan,
     }
     atomic_store(&plan->parts->loading, m->sizes.ranks);
     if (status == STATUS_OK)
-        status = comm_open(m, streams, count, options->link, err);
+        status = m->api->comm_open(&m->comm, streams, count,
+                                   options->link ? &options->link->comm : NULL, err);
     const struct group_args args = {models,  options->device_names, count, m->api,
                                     m->comm, options->link};
     if (status == STATUS_OK)

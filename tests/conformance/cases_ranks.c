@@ -62,7 +62,7 @@ static bool ranks_open(struct ranks *s, struct trial *t, uint32_t size)
               "rank %u: %s", r, err.text);
         streams[r] = at->stream;
     }
-    check(t->api->comm_open(&s->comm, streams, size, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->comm_open(&s->comm, streams, size, NULL, &err) == STATUS_OK, "%s", err.text);
     return true;
 }
 

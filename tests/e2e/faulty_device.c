@@ -153,10 +153,10 @@ static enum status faulty_weight_put(struct device *device, struct weight *weigh
 }
 
 static enum status faulty_comm_open(struct comm **out, struct stream *const *streams,
-                                    uint32_t count, struct error *err)
+                                    uint32_t count, const struct comm_link *link, struct error *err)
 {
     wait_while("join");
-    return real->comm_open(out, streams, count, err);
+    return real->comm_open(out, streams, count, link, err);
 }
 
 static enum status planted(enum status status, struct error *err)

@@ -43,6 +43,17 @@ static void rig_abort(void *context)
     pthread_mutex_unlock(&rig->lock);
 }
 
+static bool rig_failed(void *context, struct error *err)
+{
+    struct link_rig *rig = ((struct link_seat *)context)->rig;
+    pthread_mutex_lock(&rig->lock);
+    bool aborted = rig->aborted;
+    pthread_mutex_unlock(&rig->lock);
+    if (aborted)
+        error_set(err, STATUS_DEVICE_FAULT, "another process is lost");
+    return aborted;
+}
+
 void link_rig_open(struct link_rig *rig, uint32_t count, const uint32_t *ranks)
 {
     *rig = (struct link_rig){.count = count};
@@ -54,7 +65,7 @@ void link_rig_open(struct link_rig *rig, uint32_t count, const uint32_t *ranks)
     for (uint32_t i = 0; i < count; first += ranks[i++]) {
         struct link_seat *seat = &rig->seats[i];
         *seat = (struct link_seat){.rig = rig, .end = first + ranks[i]};
-        seat->link = (struct comm_link){seat, first, all, rig_exchange, rig_abort};
+        seat->link = (struct comm_link){seat, first, all, rig_exchange, rig_abort, rig_failed};
     }
 }
 

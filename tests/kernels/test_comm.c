@@ -32,7 +32,7 @@ static void pack_open(struct pack *p)
         assert_int_equal(device_cpu()->stream_open(p->device[r], &p->stream[r], &p->t.limits, &err),
                          STATUS_OK);
     }
-    assert_int_equal(device_cpu()->comm_open(&p->comm, p->stream, RANKS, &err), STATUS_OK);
+    assert_int_equal(device_cpu()->comm_open(&p->comm, p->stream, RANKS, NULL, &err), STATUS_OK);
 }
 
 static void pack_close(struct pack *p)
@@ -172,8 +172,9 @@ static void test_a_stream_alone_is_refused(void **state)
     call = (struct call){.stream = p.stream[0], .count = COUNT, .ranks = 2, .calls = 1};
     call_main(&call);
     assert_int_equal(call.status, STATUS_INVALID);
-    assert_int_equal(device_cpu()->comm_open(&none, p.stream, 0, &err), STATUS_INVALID);
-    assert_int_equal(device_cpu()->comm_open(&none, p.stream, RANKS_MAX + 1, &err), STATUS_INVALID);
+    assert_int_equal(device_cpu()->comm_open(&none, p.stream, 0, NULL, &err), STATUS_INVALID);
+    assert_int_equal(device_cpu()->comm_open(&none, p.stream, RANKS_MAX + 1, NULL, &err),
+                     STATUS_INVALID);
     assert_string_equal(err.text, "a communicator has 1 to 8 ranks, not 9");
     device_cpu()->comm_close(p.comm);
     p.comm = NULL;
@@ -299,7 +300,7 @@ static void test_large_collectives_are_cut(void **state)
         for (uint32_t i = 0; i < LARGE_ROWS * LARGE; i++)
             ranks[r].in[i] = (float)(i * 3 + r);
     }
-    assert_int_equal(device_cpu()->comm_open(&comm, stream, 2, &err), STATUS_OK);
+    assert_int_equal(device_cpu()->comm_open(&comm, stream, 2, NULL, &err), STATUS_OK);
     for (uint32_t r = 0; r < 2; r++) {
         ranks[r].stream = stream[r];
         ranks[r].rank = r;

@@ -49,9 +49,8 @@ static void group_begin(struct group *g, uint32_t count, const uint32_t *ranks)
                              STATUS_OK);
             g->stream[g->ranks++] = process->stream[r];
         }
-        assert_int_equal(device_cpu()->comm_open(&process->comm, process->stream, ranks[p], &err),
-                         STATUS_OK);
-        assert_int_equal(device_cpu()->comm_join(process->comm, &g->rig.seats[p].link, &err),
+        assert_int_equal(device_cpu()->comm_open(&process->comm, process->stream, ranks[p],
+                                                 &g->rig.seats[p].link, &err),
                          STATUS_OK);
     }
 }

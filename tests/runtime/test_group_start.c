@@ -34,10 +34,10 @@ static void graph_facts(const struct device *device, struct device_facts *out)
 }
 
 static enum status graph_comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                                   struct error *err)
+                                   const struct comm_link *link, struct error *err)
 {
     comm_there = true;
-    return device_cpu()->comm_open(out, streams, count, err);
+    return device_cpu()->comm_open(out, streams, count, link, err);
 }
 
 static void graph_comm_close(struct comm *comm)

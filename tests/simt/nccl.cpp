@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for NCCL: collectives of ranks that are emulated devices of this process. A call
-// becomes a joint piece of work of its rank's stream (runtime.cpp): a rank has arrived when its
-// stream has reached it, and when all have arrived, the first rank that notices does the work of
-// all. Calls of the ranks must agree in order, kind, count and type; a communicator must outlive
-// its graphs; buffers and stream must be of the rank's device; no call may be made on a
-// communicator that is closed or aborted. Violations are reported. As in the library, aborting the
-// last rank waits until no graph contains a collective of the ranks. Calls between ncclGroupStart
+// A stand-in for NCCL: collectives of ranks that are emulated devices, of this process or of
+// several. A call becomes a joint piece of work of its rank's stream (runtime.cpp): a rank has
+// arrived when its stream has reached it. When all ranks of this process have arrived, the first
+// rank that notices does the work of all. Ranks of several processes, joined by ncclCommInitRank,
+// store their data in a file that all have mapped (nccl_file.cpp), and each does its own work.
+// Calls of the ranks must agree in order, kind, count and type; a communicator must outlive its
+// graphs; buffers and stream must be of the rank's device; no call may be made on a communicator
+// that is closed or aborted. Violations are reported. As in the library, aborting the last rank of
+// a process waits until no graph contains a collective of its ranks. Calls between ncclGroupStart
 // and ncclGroupEnd are queued at the end of the group.
-#include "emu.h"
-#define _Noreturn [[noreturn]] // the included headers are C
-#include "kernels/cuda/nccl.h"
+#include "nccl_file.h"
 
 #include <string.h>
 #include <time.h>
@@ -26,18 +26,7 @@ namespace
 // The values of NCCL's enums, so that wrong ones in nccl.h are detected.
 const int float32_type = 7, sum_operation = 0;
 const ncclResult_t unhandled = (ncclResult_t)1, system_error = (ncclResult_t)2,
-                   invalid_usage = (ncclResult_t)5;
-
-enum call_kind { ALL_REDUCE, ALL_GATHER, BROADCAST };
-const char *const kind_names[] = {"ncclAllReduce", "ncclAllGather", "ncclBroadcast"};
-
-struct call {
-    call_kind kind;
-    const float *from;
-    float *to;
-    size_t count;
-    int type, root;
-};
+                   invalid_usage = (ncclResult_t)5, remote_error = (ncclResult_t)6;
 
 struct meeting {
     std::map<unsigned, call> calls; // calls of the ranks that have arrived
@@ -46,13 +35,15 @@ struct meeting {
 };
 
 struct rank_group {
-    unsigned size, aborted;
+    unsigned size; // ranks of all processes
+    unsigned here, aborted; // ranks of this process; aborted ones of these
     std::map<uint64_t, meeting> meetings;
     std::shared_ptr<int> held; // also referenced by the collectives in graphs
 };
 
 struct member {
     std::shared_ptr<rank_group> ranks;
+    std::shared_ptr<rank_file> file; // null: all ranks are in this process
     unsigned rank;
     int device;
     uint64_t next;  // number of the rank's next call
@@ -65,12 +56,7 @@ void numbers_compare(const meeting &m, uint64_t number)
     const call &first = m.calls.begin()->second;
     for (auto &entry : m.calls) {
         const call &c = entry.second;
-        if (c.kind != first.kind || c.count != first.count || c.type != first.type ||
-            c.root != first.root)
-            report("collective %llu: rank %u calls %s of %zu elements of type %d, rank 0 %s of "
-                   "%zu of type %d",
-                   (unsigned long long)number, entry.first, kind_names[c.kind], c.count, c.type,
-                   kind_names[first.kind], first.count, first.type);
+        call_compare(c, entry.first, first, number);
     }
 }
 
@@ -107,7 +93,6 @@ void copies_make(const meeting &m)
 bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
 {
     rank_group &w = *who->ranks;
-    meeting &m = w.meetings[number];
     if (who->aborted)
         return true;
     unsigned stops = options.nccl_stops != 0 ? options.nccl_stops : w.size;
@@ -115,6 +100,9 @@ bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
         who->stopped = true;
         return false;
     }
+    if (who->file)
+        return file_arrive(*who->file, who->rank, number, c);
+    meeting &m = w.meetings[number];
     bool came = m.calls.size() == w.size;
     m.calls[who->rank] = c;
     if (!came && m.calls.size() == w.size)
@@ -122,11 +110,15 @@ bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
     return m.calls.size() == w.size;
 }
 
-void leave(const std::shared_ptr<member> &who, uint64_t number)
+void leave(const std::shared_ptr<member> &who, uint64_t number, const call &c)
 {
-    meeting &m = who->ranks->meetings[number];
     if (who->aborted)
         return;
+    if (who->file) {
+        file_leave(*who->file, who->rank, number, c);
+        return;
+    }
+    meeting &m = who->ranks->meetings[number];
     if (!m.done && counts.reports == 0)
         m.calls.at(0).kind == ALL_REDUCE ? sums_make(m) : copies_make(m);
     m.done = true;
@@ -142,7 +134,7 @@ joint joint_make(const std::shared_ptr<member> &who, const call &c)
     return {[=] { return who->closed || arrive(who, number, c); },
             [=] {
                 if (!who->closed)
-                    leave(who, number);
+                    leave(who, number, c);
             }};
 }
 
@@ -158,6 +150,7 @@ bool on_own_device(const member &who, const void *at, size_t bytes)
 
 thread_local unsigned group_depth;
 thread_local std::vector<std::function<void()>> group_calls;
+thread_local std::shared_ptr<rank_group> group_ranks; // of the ranks that the open group joins
 
 } // namespace
 
@@ -165,6 +158,25 @@ struct ncclComm { // never freed, so that late calls are detected
     std::shared_ptr<member> who;
 };
 static std::vector<std::unique_ptr<ncclComm>> given;
+
+static std::shared_ptr<rank_group> ranks_make(unsigned size)
+{
+    auto ranks = std::make_shared<rank_group>();
+    ranks->size = size;
+    ranks->held = std::make_shared<int>(0);
+    return ranks;
+}
+
+static ncclComm_t comm_make(const std::shared_ptr<rank_group> &ranks, unsigned rank, int device)
+{
+    auto who = std::make_shared<member>();
+    who->ranks = ranks;
+    who->rank = rank;
+    who->device = device;
+    given.emplace_back(new ncclComm{who});
+    counts.live++;
+    return given.back().get();
+}
 
 static bool usable(ncclComm_t comm)
 {
@@ -241,7 +253,7 @@ static ncclResult_t abort_rank(ncclComm_t comm)
     rank_group &ranks = *comm->who->ranks;
     comm->who->aborted = comm->who->closed = true;
     counts.live--;
-    if (++ranks.aborted == ranks.size && !wait_until([&] { return ranks.held.use_count() == 1; }))
+    if (++ranks.aborted == ranks.here && !wait_until([&] { return ranks.held.use_count() == 1; }))
         report("aborting waits for graphs that hold collectives of the ranks");
     return ncclSuccess;
 }
@@ -258,29 +270,52 @@ static const char *ncclGetErrorString(ncclResult_t result)
     return result == ncclSuccess     ? "no error"
            : result == unhandled     ? "unhandled cuda error"
            : result == invalid_usage ? "invalid usage"
+           : result == remote_error  ? "remote process exited or there was a network error"
                                      : "unhandled system error";
 }
 static ncclResult_t ncclCommInitAll(ncclComm_t *out, int count, const int *devices)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    auto ranks = std::make_shared<rank_group>();
-    ranks->size = (unsigned)count;
-    ranks->held = std::make_shared<int>(0);
+    auto ranks = ranks_make((unsigned)count);
+    ranks->here = (unsigned)count;
     if (call_refused())
         return system_error;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
             if (devices[i] == devices[j])
                 return invalid_usage;
-    for (int i = 0; i < count; i++) {
-        auto who = std::make_shared<member>();
-        who->ranks = ranks;
-        who->rank = (unsigned)i;
-        who->device = devices[i];
-        out[i] = new ncclComm{who};
-        given.emplace_back(out[i]);
-        counts.live++;
-    }
+    for (int i = 0; i < count; i++)
+        out[i] = comm_make(ranks, (unsigned)i, devices[i]);
+    return ncclSuccess;
+}
+static ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    return call_refused() || !file_create(id->internal, sizeof id->internal) ? system_error
+                                                                             : ncclSuccess;
+}
+// Waits until the ranks of all processes have come; in a group, ncclGroupEnd does.
+static ncclResult_t ncclCommInitRank(ncclComm_t *out, int count, ncclUniqueId id, int rank)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    if (call_refused() || rank < 0 || rank >= count)
+        return system_error;
+    auto file = file_open(id.internal, (unsigned)count, (unsigned)rank);
+    if (!file)
+        return system_error;
+    if (!group_ranks || group_depth == 0)
+        group_ranks = ranks_make((unsigned)count);
+    group_ranks->here++;
+    *out = comm_make(group_ranks, (unsigned)rank, device_of_thread());
+    (*out)->who->file = file;
+    auto come = [=] { return wait_until([&] { return file_complete(*file); }); };
+    if (group_depth > 0)
+        group_calls.push_back([=] {
+            if (!come())
+                report("rank %d: the other ranks do not come", rank);
+        });
+    else if (!come())
+        return system_error;
     return ncclSuccess;
 }
 static ncclResult_t ncclCommDestroy(ncclComm_t comm)
@@ -296,7 +331,10 @@ static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     std::lock_guard<emu_mutex> hold(emu_lock);
     if (!usable(comm))
         return invalid_usage;
-    *error = comm->who->stopped ? system_error : ncclSuccess;
+    const member &who = *comm->who;
+    *error = who.stopped                             ? system_error
+             : who.file && file_lost(*who.file) ? remote_error
+                                                     : ncclSuccess;
     return ncclSuccess;
 }
 static ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
@@ -333,6 +371,7 @@ static ncclResult_t ncclGroupEnd(void)
         return ncclSuccess;
     auto calls = std::move(group_calls);
     group_calls.clear();
+    group_ranks.reset();
     for (auto &one : calls)
         one();
     return ncclSuccess;
@@ -342,7 +381,7 @@ void *simt_dlopen(const char *name, int)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
     bool there = strcmp(name, "libnccl.so.2") == 0 && !options.no_nccl && !call_refused();
-    return there ? (void *)kind_names : nullptr;
+    return there ? (void *)&given : nullptr; // any pointer
 }
 void *simt_dlsym(void *, const char *name)
 {

@@ -60,7 +60,7 @@ static void pair_open(struct pair *p, int exact)
         assert_int_equal(p->api->host_alloc(p->device[r], &word, 256, &err), STATUS_OK);
         p->word[r] = word;
     }
-    assert_int_equal(p->api->comm_open(&p->comm, p->stream, SIZE, &err), STATUS_OK);
+    assert_int_equal(p->api->comm_open(&p->comm, p->stream, SIZE, NULL, &err), STATUS_OK);
 }
 
 static enum status reduce_of(struct pair *p, uint32_t rank, uint64_t count, uint32_t ranks)
@@ -157,7 +157,7 @@ static void test_what_is_refused(void **state)
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});
     pair_open(&p, 1);
     struct stream *twice[] = {p.stream[0], p.stream[0]};
-    assert_int_equal(api->comm_open(&other, twice, SIZE, &err), STATUS_INVALID);
+    assert_int_equal(api->comm_open(&other, twice, SIZE, NULL, &err), STATUS_INVALID);
     assert_string_equal(err.text, "ranks 0 and 1 are on one GPU");
     assert_null(other);
     assert_int_equal(reduce_of(&p, 0, COUNT, SIZE + 1), STATUS_INVALID);
