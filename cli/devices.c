@@ -93,18 +93,25 @@ static enum status gpus_count(uint32_t *count, const struct model_spec *spec, st
 {
     const struct option_devices *requested = &spec->settings.device;
     uint32_t copies = spec->settings.data_parallel_size;
-    uint32_t ranks = spec->settings.tensor_parallel_size;
-    if (ranks > 1 && copies > 1)
+    uint32_t ranks = model_spec_ranks(spec);
+    bool split = spec->settings.tensor_parallel_size > 1;
+    if (split && copies > 1)
         return error_set(err, STATUS_UNSUPPORTED,
                          "model '%s': copies of a model that is split over GPUs are not supported: "
                          "omit --data-parallel-size or --tensor-parallel-size",
                          spec->id);
-    if (ranks > 1 && requested->count > 0 && requested->count != ranks)
+    if (split && requested->count > 0 && requested->count != ranks && spec->nodes > 1)
+        return error_set(err, STATUS_INVALID,
+                         "model '%s': --tensor-parallel-size %u over %u nodes needs %u GPU%s on "
+                         "each and --device names %u",
+                         spec->id, spec->settings.tensor_parallel_size, spec->nodes, ranks,
+                         ranks == 1 ? "" : "s", requested->count);
+    if (split && requested->count > 0 && requested->count != ranks)
         return error_set(err, STATUS_INVALID,
                          "model '%s': --tensor-parallel-size %u needs as many GPUs and --device "
                          "names %u: add ,device= with %u numbers",
                          spec->id, ranks, requested->count, ranks);
-    *count = requested->count > 0 ? requested->count : ranks > 1 ? ranks : copies;
+    *count = requested->count > 0 ? requested->count : split ? ranks : copies;
     return STATUS_OK;
 }
 

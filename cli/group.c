@@ -80,6 +80,7 @@ enum status node_group_find(struct node_group *g, const struct serve_settings *s
         return status;
     for (uint32_t i = 0; i < *count && status == STATUS_OK; i++) {
         if (is_split(&specs[i])) {
+            specs[i].nodes = g->nodes.count;
             status = split_check(g, &specs[i], err);
             ranks = g->split_count++ == 0 ? specs[i].settings.tensor_parallel_size : ranks;
         }
@@ -138,11 +139,6 @@ enum status node_group_begin(struct node_group *g, struct loaded *loaded, struct
         struct loaded_model *m = &loaded->models[i];
         if (!is_split(&m->spec))
             continue;
-        if (m->choices[0]->kind != DEVICE_CPU)
-            return error_set(err, STATUS_UNSUPPORTED,
-                             "model '%s': models are split over several nodes on CPUs only: use "
-                             "--device cpu, or --nnodes 1 with the GPUs of one machine",
-                             m->spec.id);
         const struct cluster_link_options link = {g->nodes.rank, g->nodes.count, index,
                                                   m->spec.settings.tensor_parallel_size};
         g->links[index] = cluster_link_create(&link);
@@ -202,7 +198,13 @@ static enum status model_facts_add(struct facts *facts, const struct loaded_mode
     fact_hash(facts, id, "the digest of the first 64 KiB of each tensor", digest.starts);
     fact_number(facts, id, "the number of KV blocks (--kv-cache-memory)",
                 m->kv_bytes / (f->block_bytes > 0 ? f->block_bytes : 1));
+    fact_text(facts, id, "--exact", m->device->facts.exact ? "on" : "off");
+    if (m->device->kind != DEVICE_CPU) {
+        fact_text(facts, id, "the kind of device", m->device->facts.name);
+        return STATUS_OK;
+    }
     const char *isa = strrchr(m->device->facts.name, ',');
+    fact_text(facts, id, "the kind of device", "a CPU");
     fact_text(facts, id, "the instruction set of the CPU", isa ? isa + 2 : "");
     return STATUS_OK;
 }

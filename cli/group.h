@@ -30,13 +30,14 @@ static inline bool node_group_follows(const struct node_group *group)
 }
 
 // Determines from the settings and the environment which node this is, and reads the secret into
-// the arena. Removes from specs[*count] the models of which this node has no ranks. INVALID or
-// UNSUPPORTED if options contradict each other or the secret is malformed; else as file_read.
+// the arena. Removes from specs[*count] the models of which this node has no ranks, and sets
+// `nodes` of the others. INVALID or UNSUPPORTED if options contradict each other or the secret is
+// malformed; else as file_read.
 enum status node_group_find(struct node_group *group, const struct serve_settings *settings,
                             struct model_spec *specs, uint32_t *count, struct arena *arena,
                             struct error *err) MUST_USE;
-// Call after devices_load: sets the links of the models and opens the channel. UNSUPPORTED if a
-// split model is on a GPU; else as channel_open.
+// Call after devices_load: sets the links of the models and opens the channel. Errors: see
+// channel_open.
 enum status node_group_begin(struct node_group *group, struct loaded *loaded,
                              struct signals *signals, struct error *err) MUST_USE;
 // Call after models_plan: waits for the other nodes, and node 0 compares options and files. Errors:

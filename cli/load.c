@@ -130,7 +130,7 @@ static enum status gpus_check(const struct loaded *loaded, const struct loaded_m
                               struct error *err)
 {
     for (const struct loaded_model *other = loaded->models; other < m; other++)
-        for (uint32_t i = 0; gpu_count(other) > 1 && i < gpu_count(other); i++)
+        for (uint32_t i = 0; is_split_over_gpus(other) && i < gpu_count(other); i++)
             for (uint32_t r = 0; r < gpu_count(m); r++)
                 if (m->choices[r] == other->choices[i])
                     return error_set(err, STATUS_INVALID,
@@ -147,7 +147,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
     const struct loaded_device *device = m->device;
     uint32_t all = m->spec.settings.tensor_parallel_size;
     uint32_t size = m->link ? m->link->count : all; // ranks of this process
-    bool gpus = gpu_count(m) > 1;
+    bool gpus = is_split_over_gpus(m);
     struct loaded_ranks *ranks = gpus ? &m->ranks : &loaded->ranks[size];
     if (all == 1)
         return STATUS_OK;
@@ -166,7 +166,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
     while (ranks->count < size && status == STATUS_OK) {
         struct device_options rank = device->options;
         rank.index = gpus ? m->choices[ranks->count]->index : ranks->count;
-        rank.ranks = size;
+        rank.ranks = gpus ? all : size;
         rank.parent = gpus ? NULL : device->device;
         rank.exact = device->facts.exact;
         m->rank_names[ranks->count] = gpus ? m->choices[ranks->count]->label : NULL;

@@ -8,7 +8,12 @@
 
 uint32_t gpu_count(const struct loaded_model *m)
 {
-    return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
+    return m->choices[0]->kind == DEVICE_CPU ? 1 : model_spec_ranks(&m->spec);
+}
+
+bool is_split_over_gpus(const struct loaded_model *m)
+{
+    return m->choices[0]->kind != DEVICE_CPU && m->spec.settings.tensor_parallel_size > 1;
 }
 
 // Returns the rank of the model that is on the device, 0 if the model is not split; -1: none.

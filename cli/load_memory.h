@@ -8,6 +8,8 @@
 // Returns the number of GPUs that the model is split over; 1 on a CPU, where all ranks use one
 // device.
 uint32_t gpu_count(const struct loaded_model *model);
+// Returns true if GPUs share the model, also if all but one of them are in other processes.
+bool is_split_over_gpus(const struct loaded_model *model);
 // Returns true if the model, or a rank of it, is on the device. Call after models_plan.
 bool is_on(const struct loaded_model *model, const struct loaded_device *device);
 

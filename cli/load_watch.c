@@ -6,6 +6,7 @@
 #include "cli/signals.h"
 #include "base/futex.h"
 #include "base/patience.h"
+#include "runtime/model/link.h"
 
 static _Noreturn void no_progress_fail(const struct load_watch *watch)
 {
@@ -13,11 +14,18 @@ static _Noreturn void no_progress_fail(const struct load_watch *watch)
     uint32_t rank = model_plan_loading(m->plan);
     bool known = gpu_count(m) > 1 && rank < gpu_count(m);
     struct error err;
-    error_set(&err, STATUS_TIMEOUT,
-              "model '%s': on %s nothing has been loaded for %.1f s: the device, its driver or the "
-              "disk with the files hangs",
-              m->spec.id, known ? m->choices[rank]->label : m->label,
-              (double)watch->patience_ns * 1e-9);
+    if (m->link && rank >= m->link->count)
+        error_set(&err, STATUS_TIMEOUT,
+                  "model '%s': the other nodes have not joined their ranks within %.1f s after "
+                  "this node: their logs show how far they are",
+                  m->spec.id, (double)watch->patience_ns * 1e-9);
+    else
+        error_set(
+            &err, STATUS_TIMEOUT,
+            "model '%s': on %s nothing has been loaded for %.1f s: the device, its driver or the "
+            "disk with the files hangs",
+            m->spec.id, known ? m->choices[rank]->label : m->label,
+            (double)watch->patience_ns * 1e-9);
     start_failed(&err);
 }
 

@@ -360,6 +360,11 @@ static enum status names_settle(struct model_spec *spec, const char *named, stru
     return STATUS_OK;
 }
 
+uint32_t model_spec_ranks(const struct model_spec *spec)
+{
+    return spec->settings.tensor_parallel_size / (spec->nodes > 1 ? spec->nodes : 1);
+}
+
 enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err)

@@ -95,7 +95,11 @@ struct model_spec {
     struct texts names;
     const char *folder; // path of a folder or GGUF file, or a name of the hub
     struct model_settings settings;
+    uint32_t nodes; // processes among which its ranks are divided (cli/group.h); 0: all are here
 };
+// Returns the number of ranks of a model that are in this process.
+uint32_t model_spec_ranks(const struct model_spec *spec);
+
 enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err) MUST_USE;

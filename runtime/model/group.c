@@ -25,6 +25,9 @@
 #include <stdio.h>
 #include <string.h>
 
+// Time in which the ranks must return from the communicator that is aborted because a node is lost.
+#define LOST_NS 3000000000u
+
 enum job_kind { JOB_TUNE, JOB_WARM, JOB_RECORD, JOB_LAUNCH, JOB_SAMPLE };
 
 struct job {
@@ -157,12 +160,26 @@ static enum status failed_error(struct model_group *group, struct error *err)
     return r->status;
 }
 
+// Returns true if another node is lost or has failed.
+static bool node_is_lost(const struct model_group *group)
+{
+    struct error err;
+    return group->link && group->link->fault_find(group->link->context, false, &err);
+}
+
 // Waits until all ranks have finished the job. Returns false if the deadline passes first; only
-// time in which the process runs counts (base/patience.h).
+// time in which the process runs counts (base/patience.h). If a node is lost, aborts the
+// communicator: a rank may wait for it inside a call of the device.
 static bool ranks_await(struct model_group *group)
 {
     struct patience patience = patience_of(group->deadline_ns);
+    bool lost = false;
     for (uint32_t left; (left = atomic_load(&group->left)) > 0;) {
+        if (!lost && node_is_lost(group)) {
+            lost = true;
+            group->api->comm_abort(group->comm);
+            patience = patience_of(LOST_NS);
+        }
         if (patience_ends(&patience))
             return atomic_load(&group->left) == 0;
         futex_sleep(&group->left, left, &group->left_sleepers, patience_next(&patience));
@@ -270,8 +287,9 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
         status = rank_collect(group->ranks[r].model, &other, deadline_ns, err);
         if (status == STATUS_OK && !outputs_equal(facts, out, &other))
             status = error_set(err, STATUS_DEVICE_FAULT,
-                               "rank %u of %u has other results than rank 0 in step %llu", r,
-                               group->size, (unsigned long long)out->step);
+                               "%s has other results than rank %u in step %llu",
+                               rank_words(group, r).text, group->link ? group->link->comm.first : 0,
+                               (unsigned long long)out->step);
     }
     if (status == STATUS_OK && group_leads(group)) {
         struct hash own = model_output_hash(facts, out);

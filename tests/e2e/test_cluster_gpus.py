@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model whose ranks are on the emulated GPUs of two processes: answers as from one process, a process that is lost."""
+
+import contextlib
+import json
+import signal
+import time
+
+from harness import MODELS, Skip, chat, full_only, soak, user
+from test_cluster import Leader, Node, lost_streams, port_free
+from test_simt import BESIDE, server_on
+
+CHAT = f"demo={MODELS / 'weft-demo-chat'},dtype=bfloat16,kv-cache-memory=32M,max-num-seqs=4,max-num-batched-tokens=64"
+
+
+@contextlib.contextmanager
+def gpu_group(*args, devices=("simt", "simt"), other=()):
+    """Node 0, which is ready, and node 1; devices: --device of each; other: arguments that only node 1 has."""
+    if not (BESIDE / "libweft_simt.so").exists():
+        raise Skip("no libweft_simt.so beside the program")
+    common = (*args, "--nnodes", 2, "--master-port", port_free())
+    node = Node(*common, "--device", devices[1], "--node-rank", 1, "--port", 0, *other)
+    try:
+        server = Leader(*common, "--device", devices[0], "--node-rank", 0)
+    except BaseException as reason:
+        node.process.kill()
+        node.process.wait()
+        if isinstance(reason, AssertionError) and "built without libzmq" in str(reason):
+            raise Skip("weft was built without libzmq") from None
+        raise
+    try:
+        yield server, node
+    finally:
+        for process in server.process, node.process:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def answers(server, tokens=6):
+    return [json.dumps(chat(server, model="demo", messages=user(prompt), max_tokens=tokens, temperature=t, seed=7,
+                            logprobs=True).json["choices"])
+            for prompt in ("Once upon a time", "Tell me of the sea. " * 12) for t in (0, 1)]
+
+
+@full_only
+def test_gpus_of_two_processes_answer_as_those_of_one():
+    """Texts and log probabilities equal to the last digit, also from the cache; SIGTERM ends both processes with 0."""
+    split = f"{CHAT},tensor-parallel-size=2"
+    want = answers(server_on("simt:0,1", split))
+    with gpu_group(split, devices=("simt:2", "simt")) as (server, node):
+        assert answers(server) == want
+        assert answers(server) == want
+        assert server.stop() == 0, server.output()
+        code, log = node.end()
+        assert code == 0 and "this is node 1 (rank 1 of 2)" in log, log
+
+
+@full_only
+def test_a_lost_node_ends_the_requests_on_gpus():
+    """SIGKILL, then SIGSTOP of node 1 with two GPUs each: one error event per stream, and both processes end with 1."""
+    split = f"{CHAT},tensor-parallel-size=4"
+    for fault in (signal.SIGKILL, signal.SIGSTOP) if soak() else (signal.SIGKILL,):
+        with gpu_group(split, "--heartbeat-timeout", 2) as (server, node):
+            times = []
+            lost_streams(server, 3, lambda: times.append(time.monotonic()) or node.process.send_signal(fault))
+            assert time.monotonic() - times[0] < 2 + 5
+            assert server.process.wait(30) == 1  # it serves no other model
+            words = "has not responded for" if fault == signal.SIGSTOP else "closed its connection: its process has ended"
+            assert f"node 1 (ranks 2 to 3 of 4) {words}" in server.output(), server.output()
+            if fault == signal.SIGSTOP:
+                node.process.send_signal(signal.SIGCONT)
+                assert node.end()[0] == 1
