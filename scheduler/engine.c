@@ -291,6 +291,9 @@ static void gauges_set(struct engine *engine)
     stat_set(&stats->sequences_parked, engine->parked_count);
     stat_set(&stats->blocks_used, engine->blocks.count - blocks_available(&engine->blocks));
     stat_set(&stats->blocks_cached, engine->blocks.cached_count);
+    if (engine->blocks.events)
+        stat_set(&stats->kv_events_lost,
+                 atomic_load_explicit(&engine->blocks.events->lost, memory_order_relaxed));
 }
 
 enum engine_news engine_step(struct engine *engine, uint64_t now_ns)

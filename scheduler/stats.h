@@ -65,6 +65,7 @@ struct engine_stats {
     _Atomic uint64_t sequences_waiting; // gauge: not yet scheduled, or waiting for blocks
     _Atomic uint64_t sequences_parked;  // gauge: sequences without a slot because of a slow reader
     _Atomic uint64_t blocks_total, blocks_used, blocks_cached; // gauges
+    _Atomic uint64_t kv_events_lost;   // changes of the prefix cache that were not published
     _Atomic uint64_t step_started_ns;  // gauge: start of the step in flight; 0: none
     _Atomic uint64_t step_finished_ns; // gauge: end of the last step
     _Atomic uint64_t beat_ns;          // gauge: start of the last pass of the engine's loop

@@ -122,6 +122,8 @@ static const struct family families[] = {
     {"model_memory_bytes", "gauge",
      "Device memory that the engine's model was planned with, by part; a copy that reads another's "
      "weights has none."},
+    {"kv_events_lost_total", "counter",
+     "KV events not published, because the engine produced them too fast."},
     {"engine_failed", "gauge", "1 once the engine's device has failed."},
     {"step_rows", "histogram", "Sequences of a step."},
     {"step_tokens", "histogram", "Tokens of a step."},

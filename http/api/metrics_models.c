@@ -50,6 +50,7 @@ static const struct stat_metric weft_stats[] = {
     {"kv_blocks", STAT(blocks_total)},
     {"kv_blocks_used", STAT(blocks_used)},
     {"kv_blocks_cached", STAT(blocks_cached)},
+    {"kv_events_lost_total", STAT(kv_events_lost)},
     {"engine_failed", STAT(failed)},
 };
 

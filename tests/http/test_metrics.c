@@ -98,6 +98,7 @@ static void test_statistics_of_engines(void **state)
         STAT("kv_blocks", blocks_total),
         STAT("kv_blocks_used", blocks_used),
         STAT("kv_blocks_cached", blocks_cached),
+        STAT("kv_events_lost_total", kv_events_lost),
         STAT("engine_failed", failed),
         STAT("steps_masked_total", steps_masked),
         STAT("masks_alone_total", masks_alone),

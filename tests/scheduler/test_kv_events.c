@@ -396,6 +396,27 @@ static void test_a_full_ring(void **state)
     kv_event_log_destroy(log);
 }
 
+// The engine's statistics contain the events that it lost.
+static void test_lost_events_are_counted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct kv_event_log *log = kv_event_log_create(TOKENS, 2); // its first event is never read
+    rig_defaults(&rig);
+    rig.options.kv_events = log;
+    rig_open(&rig);
+    struct request *request = rig_generate(&rig, 0, 10 * TOKENS, 1, 1);
+    struct token_event event;
+    for (int i = 0; i < 20; i++)
+        rig_step(&rig);
+    while (port_next(rig.port, request, &event, NULL))
+        ;
+    port_free(rig.port, request);
+    assert_int_equal(engine_stats(rig.engine)->kv_events_lost, 9);
+    rig_close(&rig);
+    kv_event_log_destroy(log);
+}
+
 static void test_addresses_that_are_none(void **state)
 {
     (void)state;
@@ -415,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events_rebuild_the_table),
         cmocka_unit_test(test_a_full_ring),
+        cmocka_unit_test(test_lost_events_are_counted),
         cmocka_unit_test(test_addresses_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
