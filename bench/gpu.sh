@@ -123,7 +123,7 @@ finding() {
     fi
     step "$1" "$2" bash -c 'name=$1 seconds=$2; shift 2; timeout -k 2 "$seconds" "$@"; code=$?
         [ $code = 0 ] || echo "finding: $name ended with $code: read its log"' - "$1" "$(($2 - 1))" "${@:4}"
-    [ $plan = yes ] || grep -h '^finding: ' "$logs/$1.log" | tee -a "$summary"
+    [ $plan = yes ] || grep -h '^finding: ' "$logs/$1.log" 2>/dev/null | tee -a "$summary"
 }
 
 # python NAME SHARE SCRIPT...: a step that needs python3 and the results of a GPU.
@@ -133,6 +133,12 @@ python() {
     command -v python3 >/dev/null || lack="python3 is not here"
     if [ $plan = no ] && [ -n "$lack" ]; then say "$1" "skipped: $lack"; rc=1; return 1; fi
     step "$1" "$2" python3 -B "${@:3}"
+}
+
+# sums_probe SHARE: reports which arithmetic the products of tensor cores have; no result fails the stage.
+sums_probe() {
+    finding mma-sums "$1" "$bin/gpu_probe" "$bin/gpu_probe" sums tests/simt/mma_vectors.txt
+    [ $plan = yes ] || grep -h '^sums of ' "$logs/mma-sums.log" 2>/dev/null | tee -a "$summary"
 }
 
 models=yes # or the reason why they are left out; set after configuring
@@ -179,6 +185,7 @@ stage_test() {
     step probe-emulated 10 "$bin/gpu_probe_simt" # every intrinsic wrapper, compared with the emulator word by word
     step probe-gpu 20 "$bin/gpu_probe"
     python probe-equal 5 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
+    sums_probe 5
     step device 15 "$bin/gpu_device"
     step conformance 60 "$bin/conformance" cuda "$bin/libweft_cuda.so"
     step kernels 40 "$bin/gpu_kernels" # exact mode must be equal bit for bit
@@ -246,6 +253,7 @@ stage_first() {
     step probe-emulated 4 "$bin/gpu_probe_simt"
     step probe-gpu 8 "$bin/gpu_probe"
     python probe-equal 3 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
+    sums_probe 4
     step conformance 38 ops_conform
     step conformance-fast 38 ops_conform --fast
     models_conform exact 12 WEFT_TEST_SERIAL=

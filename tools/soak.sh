@@ -145,7 +145,7 @@ stage "what Triton's compiler emits, interpreted" bash -c "$release && python3 t
     --program build/release/bin/ptx_run --check"
 if command -v nvcc >/dev/null; then
     stage "golden models on what nvcc emits" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
-        tools/build.sh weft_ptx test_golden && WEFT_TEST_DEVICE=ptx \
+        tools/build.sh weft_ptx test_golden && WEFT_SIMT_MMA=hopper WEFT_TEST_DEVICE=ptx \
         WEFT_TEST_DEVICE_LIBRARY=\$PWD/build/release/bin/libweft_ptx.so build/release/bin/test_golden"
     stage "tables of bench/gpu_predictions.md" bash -c "$release && tools/gpu_tables.sh --check"
     stage "predictions beside published attention" bash -c "$release && [ ! -x build/triton-venv/bin/python ] || {
@@ -159,7 +159,7 @@ if command -v nvcc >/dev/null; then
         build/release/bin/libweft_ptx.so gemm qkv_post sample embed attn"
     stage "what nvcc emits for sm_80, interpreted" bash -c "cmake -S . -B build/ptx80 -G Ninja -DWEFT_PTX=ON \
         -DWEFT_PTX_ARCH=80 >/dev/null && ninja -C build/ptx80 weft_simt weft_ptx conformance kernel_counts &&
-        ctest --test-dir build/ptx80 -R '^conformance_ptx_all\$' --output-on-failure &&
+        WEFT_SIMT_MMA=ampere ctest --test-dir build/ptx80 -R '^conformance_ptx_all\$' --output-on-failure &&
         python3 tests/ptx/budgets.py --nvcc=nvcc build/ptx80/bin/kernel_counts --older || [ \$? = 77 ]"
     stage "registers and spills on every architecture" kernels/cuda/spills.py --out build/spills.md
 fi

@@ -23,6 +23,7 @@ import gpu_words  # noqa: E402
 # They use exp() and tanh() of a library: of the host's C library in the emulator, of the toolkit's device code in
 # nvcc's PTX. The 16-bit outputs of swiglu, whose gate may be the tanh form of GELU, round the difference away.
 APPROXIMATE = ("activate in float32", "activate in float16", "swiglu in float32")
+VECTORS = pathlib.Path(__file__).resolve().parents[1] / "simt/mma_vectors.txt"
 KINDS = 54  # ops with types
 CASES = {"": 1824, "types": 1453}  # of the complete run, and of few of each kind
 SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the fast ops; make soak runs the others
@@ -65,6 +66,12 @@ def words(emulated, interpreted):
     if wrong:
         sys.exit("\n".join(wrong))
     print(f"{len(these)} words of the wrappers are the emulator's, or as near as a card's must be")
+    for rule in ("rounded", "hopper", "ampere"):  # each arithmetic of tests/simt/mma.h
+        env = dict(os.environ, WEFT_SIMT_MMA=rule)
+        these, those = (lines_of([program, "sums", str(VECTORS)], env=env) for program in (emulated, interpreted))
+        if these != those or sum("this device follows" in line for line in those) != 2:
+            sys.exit("\n".join([f"mma as {rule}: the emulator, then the interpreter:", *these, *those]))
+    print("mma has the words of each arithmetic of tests/simt/mma.h")
 
 
 def main():

@@ -2,11 +2,11 @@
 // Instructions in which the 32 lanes of a warp interact: shuffles, votes, matrix fragments and
 // products.
 //
-// Layouts of fragments are those of the PTX manual. A product sums over k in ascending order in
-// float32 (the product of two 16-bit factors is exact there, fused or not), as the emulator does:
-// tests that compare the two bit by bit compare nvcc's code, not this order with that of a card,
-// which may differ.
+// Layouts of fragments are those of the PTX manual. Products are added as the emulator adds them
+// (tests/simt/mma.h): in ascending order of k in float32, or as a card does if WEFT_SIMT_MMA names
+// it.
 #include "tests/ptx/ops.h"
+#include "tests/simt/mma.h"
 
 #include <string.h>
 
@@ -235,23 +235,6 @@ static void matrix_transpose(struct ptx_warp *w, const struct ptx_ins *i)
 
 // --- products: d = a b + c, 16 x 8 = (16 x 16) (16 x 8) ---
 
-// The code that selects a clone runs before ThreadSanitizer is ready, so there is only one version
-// under it.
-#ifdef __SANITIZE_THREAD__
-#define CLONES
-#else
-#define CLONES __attribute__((target_clones("arch=haswell", "default")))
-#endif
-
-CLONES __attribute__((optimize("O3"))) static void multiply(float a[16][16], float b[16][8],
-                                                            float d[16][8])
-{
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++)
-                d[i][j] += a[i][k] * b[k][j];
-}
-
 // Operands: d 0 to 3, a 4 to 7, b 8 and 9, c 10 to 13.
 static void product(struct ptx_warp *w, const struct ptx_ins *i, bool bf16)
 {
@@ -277,7 +260,10 @@ static void product(struct ptx_warp *w, const struct ptx_ins *i, bool bf16)
             d[r + 8][2 * t + h] = c[2 + h][l];
         }
     }
-    multiply(a, b, d);
+    static int sums = -1;
+    if (sums < 0)
+        sums = (int)mma_sums_read();
+    mma_multiply((enum mma_sums)sums, bf16, a, b, d);
     for (int k = 0; k < 4; k++) {
         float *out = ptx_lanes(w, &i->x[k]);
         for (int l = 0; l < PTX_LANES; l++)

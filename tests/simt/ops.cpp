@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The warp-wide instructions: shuffles, ballots, ldmatrix, movmatrix, mma and asynchronous copies.
-// Fragment layouts are those of the PTX manual (mma.m16n8k16). Sums of mma run over k in ascending
-// order in float32; hardware may order and round them differently, so tests do not compare their
-// bits.
+// Fragment layouts are those of the PTX manual (mma.m16n8k16). mma.h contains its arithmetic.
 #include "emu.h"
+
+#include "mma.h"
 
 namespace simt
 {
@@ -116,16 +116,7 @@ static inline float widen(uint32_t word, int half, bool bf16)
     return bits_float((uint32_t)bits << 16);
 }
 
-// Computes d[16][8] = a[16][16] b[16][8] + d; fragments as in the PTX manual.
-__attribute__((target_clones("arch=haswell", "default"), optimize("O3"))) static void
-multiply(float a[16][16], float b[16][8], float d[16][8])
-{
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++)
-                d[i][j] += a[i][k] * b[k][j];
-}
-
+// Fragments as in the PTX manual.
 static inline void mma(void **frames, bool bf16)
 {
     float a[16][16], b[16][8], d[16][8];
@@ -143,7 +134,8 @@ static inline void mma(void **frames, bool bf16)
             d[r + 8][2 * t + h] = f->c[2 + h];
         }
     }
-    multiply(a, b, d);
+    static const enum mma_sums sums = mma_sums_read();
+    mma_multiply(sums, bf16, a, b, d);
     for (int l = 0; l < LANES; l++) {
         mma_frame *f = (mma_frame *)frames[l];
         int r = l / 4, t = l % 4;

@@ -3,7 +3,7 @@
 // in plain loops), correct kernels give no report, each faulty kernel is reported by the mode that
 // can detect it, and the stand-in runtime keeps the order of streams, events and graphs.
 #include "tests/simt/control.h"
-#include "tests/simt/probe.h"
+#include "tests/simt/mma_vectors.h"
 
 #include "kernels/dtype.h"
 
@@ -97,6 +97,49 @@ static void test_mma(void **state)
                 assert_true(word_float(out[l * 4 + w]) == want);
             }
     }
+}
+
+// Each arithmetic on the committed vectors, bit by bit, and the emulator with the one that
+// WEFT_SIMT_MMA selects.
+static void test_mma_vectors(void **state)
+{
+    (void)state;
+    static struct mma_vector v;
+    FILE *from = fopen(WEFT_SOURCE_DIR "/tests/simt/mma_vectors.txt", "r");
+    assert_non_null(from);
+    int count = 0, read = mma_vector_read(from, &v);
+    for (; read > 0; read = mma_vector_read(from, &v), count++) {
+        uint32_t got[MMA_SUMS + 1][16][8];
+        for (int s = 0; s < MMA_SUMS; s++) {
+            float a[16][16], b[16][8];
+            for (int i = 0; i < 16; i++) {
+                for (int k = 0; k < 16; k++)
+                    a[i][k] = v.bf16 ? bf16_to_f32(v.a[i][k]) : f16_to_f32(v.a[i][k]);
+                for (int j = 0; j < 8; j++)
+                    b[i][j] = v.bf16 ? bf16_to_f32(v.b[i][j]) : f16_to_f32(v.b[i][j]);
+            }
+            float d[16][8];
+            memcpy(d, v.c, sizeof d);
+            mma_multiply((enum mma_sums)s, v.bf16, a, b, d);
+            memcpy(got[s], d, sizeof d);
+        }
+        mma_vector_put(&v, in);
+        run(v.bf16 ? PROBE_MMA_BF16 : PROBE_MMA_F16);
+        mma_vector_take(out, got[MMA_SUMS]);
+        for (int s = 0; s <= MMA_SUMS; s++) {
+            enum mma_sums sums = s < MMA_SUMS ? (enum mma_sums)s : mma_sums_read();
+            for (int i = 0; i < 16; i++)
+                for (int j = 0; j < 8; j++)
+                    if (!mma_word_fits(sums, v.want[sums][i][j], got[s][i][j]))
+                        fail_msg("%s, %s %s, row %d, column %d: %08x, not %08x",
+                                 s < MMA_SUMS ? mma_rules[s].name : "the emulator",
+                                 v.bf16 ? "bf16" : "f16", v.name, i, j, got[s][i][j],
+                                 v.want[sums][i][j]);
+        }
+    }
+    fclose(from);
+    assert_int_equal(read, 0);
+    assert_int_equal(count, 4);
 }
 
 static void test_matrix_moves(void **state)
@@ -527,19 +570,13 @@ static void test_last_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mma),
-        cmocka_unit_test(test_matrix_moves),
-        cmocka_unit_test(test_shuffles),
-        cmocka_unit_test(test_async_copies),
-        cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_e4m3),
-        cmocka_unit_test(test_approximations),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_lint),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_captures),
-        cmocka_unit_test(test_last_error),
+        cmocka_unit_test(test_mma),          cmocka_unit_test(test_mma_vectors),
+        cmocka_unit_test(test_matrix_moves), cmocka_unit_test(test_shuffles),
+        cmocka_unit_test(test_async_copies), cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_e4m3),         cmocka_unit_test(test_approximations),
+        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lint),         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_captures),     cmocka_unit_test(test_last_error),
     };
     return cmocka_run_group_tests_name("emulator", tests, setup, NULL);
 }

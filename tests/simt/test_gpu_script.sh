@@ -14,6 +14,9 @@ for name in bash cat cut date dirname env g++ grep head ln ls make mkdir nproc r
 done
 ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$work/bin/python3"
 ln -s "$source"/bench/{gpu.sh,gpu_model,gpu_words.py,gpu_torch.py} "$work/tree/bench/"
+mkdir -p "$work/tree/tests/simt"
+vectors=$work/tree/tests/simt/mma_vectors.txt
+ln -s "$source/tests/simt/mma_vectors.txt" "$vectors"
 
 cat >"$work/bin/nvidia-smi" <<'END'
 #!/usr/bin/env bash
@@ -46,7 +49,7 @@ cat >"$work/program" <<'END'
 head='{"card":"NVIDIA H100 80GB HBM3","exact":false,"serial":false}'
 case $0 in
 *gpu_probe_simt) exec "$PROBE" ;;
-*gpu_probe) "$PROBE" | sed "${WRONG:-}" ;;
+*gpu_probe) "$PROBE" "$@" | sed "${WRONG:-}"; exit "${PIPESTATUS[0]}" ;;
 *gpu_ops) printf '%s\n' "${head/false/$([ "$1" = exact ] && echo true || echo false)}" \
     '{"op":"attn","shape":"decode 256 x 8192","us":2849.0}' '{"op":"launch gap","shape":"400 launches, each","us":2.0}' ;;
 *bench_step) case $* in *qwen3-8b*--no-exact*) printf '%s\n' "$head" \
@@ -86,16 +89,20 @@ grep -q "kernels: 1 right" "$work/tree/gpu-results/summary.txt" || { echo "the s
 [[ $(<"$work/configured") == *WEFT_GPU_ONLY=ON*CMAKE_CUDA_ARCHITECTURES=90a-real* ]] || { cat "$work/configured"; failed=1; }
 [[ $(<"$work/configured") != *Ninja* ]] || { echo "ninja is not there"; failed=1; }
 
-gpu 0 first
+WEFT_SIMT_MMA=hopper gpu 0 first
 says "build ok" "conformance ok" "conformance-fast ok" "test_golden-fast ok" "test_tinystories-serial ok" "step-qwen3-8b-fast ok" \
-    "step-qwen3-30b-a3b-fast ok" \
+    "step-qwen3-30b-a3b-fast ok" "mma-sums ok" "sums of bf16: this device follows 25 bits toward zero" \
     "ops-graphs ok" "counters skipped: ncu is not here" "predictions ok" "sanitizer-memcheck skipped" "others ms"
 [[ $said != *FAILED* ]] || { echo "something failed: $said"; failed=1; }
 for line in "fast: no, serial: no" "fast: 1, serial: no" "fast: no, serial: 1"; do
     grep -qx "$line" "$work/tree/gpu-results/logs.txt" || { echo "no golden run with $line"; failed=1; }
 done
-KEEP=1 gpu 0 first
-says "build the programs of an earlier build run on this card" "conformance-fast ok"
+WEFT_SIMT_MMA=hopper WRONG='s/^sums of f16: this device .*/sums of f16: no rule fits/' KEEP=1 gpu 0 first
+says "build the programs of an earlier build run on this card" "conformance-fast ok" "sums of f16: no rule fits"
+rm "$vectors"
+gpu 0 first
+says "mma-sums ok" "finding: mma-sums ended with 2"
+[[ $said != *FAILED* ]] || { echo "something failed: $said"; failed=1; }
 ln -s "$work/sanitizer" "$work/bin/compute-sanitizer"
 BROKEN_OP=attn gpu 1 first
 says "conformance FAILED (1)" "conformance-fast FAILED (1)" "finding: sanitizer-memcheck ended with 3" "test_golden-exact ok"

@@ -4,15 +4,20 @@
 
   tests/simt/test_gpu_words.py GPU_PROBE     uses the words of the emulator as those of a card, and changes them
 """
+import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import gpu_words  # noqa: E402
 
+VECTORS = str(pathlib.Path(__file__).with_name("mma_vectors.txt"))
+PROBE = ""
 EMULATED, FEW = [], []  # all lines; those whose numbers end with 0
 
 
@@ -71,7 +76,49 @@ class Words(unittest.TestCase):
         self.assertFalse(gpu_words.same("ex2", "7f800000", "3f800000"))
 
 
+class Sums(unittest.TestCase):
+    """gpu_probe finds the arithmetic that WEFT_SIMT_MMA selects."""
+
+    def run_probe(self, path, **variables):
+        return subprocess.run([PROBE, "sums", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=dict(os.environ, **variables))
+
+    def test_the_selected_arithmetic_is_found(self):
+        for rule, bits in (("rounded", "rounded to nearest"), ("hopper", "25 bits toward zero"), ("ampere", "24 bits toward zero")):
+            run = self.run_probe(VECTORS, WEFT_SIMT_MMA=rule)
+            self.assertEqual(run.returncode, 0, run.stdout)
+            for kind in ("bf16", "f16"):
+                self.assertIn("sums of %s: 256 of 256 words equal those of %s" % (kind, bits), run.stdout)
+                self.assertIn("sums of %s: this device follows %s" % (kind, bits), run.stdout)
+                self.assertEqual(run.stdout.count("sums of %s: 256 of 256" % kind), 1)
+
+    def test_an_unknown_arithmetic_is_not_an_error(self):
+        """Moves each first result of a vector, so that every rule misses it."""
+        with open(VECTORS, encoding="utf-8") as file:
+            text = re.sub(r"^(rounded|hopper|ampere) [0-9a-f]{8}", r"\1 01234567", file.read(), flags=re.M)
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            run = self.run_probe(file.name, WEFT_SIMT_MMA="ampere")
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn("sums of f16: no rule fits; the nearest is 24 bits toward zero", run.stdout)
+        self.assertIn("finite, row 0, column 0: ", run.stdout)
+
+    def test_bad_input_is_reported(self):
+        with open(VECTORS, encoding="utf-8") as file:
+            text = file.read()
+        for damaged in (text[:-20], text.replace("hopper", "turing", 1), text.replace("bf16", "bf15", 1)):
+            with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+                file.write(damaged)
+                file.flush()
+                run = self.run_probe(file.name)
+            self.assertEqual((run.returncode, "is damaged" in run.stdout), (2, True), run.stdout)
+        self.assertIn("cannot open", self.run_probe("nowhere.txt").stdout)
+        self.assertIn("must be rounded, hopper or ampere, not 'volta'", self.run_probe(VECTORS, WEFT_SIMT_MMA="volta").stdout)
+
+
 if __name__ == "__main__":
-    EMULATED = subprocess.run([sys.argv.pop()], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    PROBE = sys.argv.pop()
+    EMULATED = subprocess.run([PROBE], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     FEW = [line for line in EMULATED if line.split()[1].endswith("0")]
     unittest.main()
