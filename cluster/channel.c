@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The channel's state and its thread; see channel.h. `lock` guards everything but the sockets,
 // which only the thread uses. The thread never waits while it holds the lock.
+#include "cluster/parcel.h"
 #include "cluster/socket.h"
 
 #include "base/arena.h"
@@ -21,20 +22,6 @@ enum {
     LANE_LETTERS = 64,  // most messages that wait in a lane; nodes work in lockstep
     REFUSALS_MAX = 3,   // handshakes that may fail before this node stops trying
     IDENTITY_MAX = 255,
-    ALL_NODES = -1,
-};
-
-struct parcel { // a message in a queue
-    struct parcel *next;
-    zmq_msg_t frame;
-    struct node_message message; // received: parsed
-    int to;                      // receiver of a message that is to be sent: a node, or ALL_NODES
-    int except;                  // ALL_NODES: the node that gets none
-};
-
-struct parcels {
-    struct parcel *first, **end;
-    uint32_t count;
 };
 
 struct peer { // another node; on the others only node 0
@@ -43,8 +30,9 @@ struct peer { // another node; on the others only node 0
     bool gone; // true if its connection is closed; earlier messages of it may still be unread
     uint8_t identity[IDENTITY_MAX]; // node 0: address of its connection
     size_t identity_bytes;
-    uint64_t heard_ns;    // time of its last message
-    struct parcel *hello; // node 0: its HELLO, until the nodes have met
+    uint64_t heard_ns;                  // time of its last message
+    struct parcel *hello;               // node 0: its HELLO, until the nodes have met
+    uint64_t steps[MESSAGE_MODELS_MAX]; // node 0: last step of each model that it has started
 };
 
 enum channel_stage { STAGE_MEETING, STAGE_MET, STAGE_ENDED, STAGE_FAILED };
@@ -66,43 +54,11 @@ struct channel {
     struct facts facts;               // not node 0: for HELLO; NULL until channel_meet
     bool hello_sent;
     struct peer peers[NODES_MAX];
+    uint64_t steps[MESSAGE_MODELS_MAX]; // last step of each model that this node has started
     struct parcels out;
     struct parcels lanes[NODES_MAX][MESSAGE_MODELS_MAX][LANES];
     uint32_t refusals;
 };
-
-static void queue_push(struct parcels *q, struct parcel *parcel)
-{
-    parcel->next = NULL;
-    if (!q->first)
-        q->end = &q->first;
-    *q->end = parcel;
-    q->end = &parcel->next;
-    q->count++;
-}
-
-static struct parcel *queue_pop(struct parcels *q)
-{
-    struct parcel *parcel = q->first;
-    if (parcel) {
-        q->first = parcel->next;
-        q->count--;
-    }
-    return parcel;
-}
-
-static void parcel_free(struct parcel *parcel)
-{
-    if (parcel)
-        zmq_msg_close(&parcel->frame);
-    heap_free(parcel);
-}
-
-static void queue_clear(struct parcels *q)
-{
-    for (struct parcel *parcel; (parcel = queue_pop(q));)
-        parcel_free(parcel);
-}
 
 // Returns a message to send, or NULL if there is no memory.
 static struct parcel *parcel_make(const struct channel *c, enum message_kind kind, uint32_t model,
@@ -137,7 +93,7 @@ static void group_message_push(struct channel *c, enum message_kind kind, int to
     if (!parcel)
         return;
     parcel->to = to;
-    queue_push(&c->out, parcel);
+    parcels_push(&c->out, parcel);
 }
 
 // Ends the channel with a fault; the caller holds the lock.
@@ -322,9 +278,9 @@ static void letter_file(struct channel *c, uint32_t from, struct parcel *parcel)
         zmq_msg_copy(&copy->frame, &parcel->frame);
         copy->to = ALL_NODES;
         copy->except = (int)from;
-        queue_push(&c->out, copy);
+        parcels_push(&c->out, copy);
     }
-    queue_push(lane, parcel);
+    parcels_push(lane, parcel);
     pthread_cond_broadcast(&c->moved);
 }
 
@@ -357,7 +313,9 @@ static void message_handle(struct channel *c, uint32_t from, struct parcel *parc
         c->left = true;
     } else if (m->head.kind == MESSAGE_END && c->stage == STAGE_MET && c->options.node > 0) {
         c->stage = STAGE_ENDED;
-    } else if (m->head.kind != MESSAGE_PING && m->head.kind != MESSAGE_END) {
+    } else if (m->head.kind == MESSAGE_PING) {
+        c->peers[from].steps[m->head.model] = m->head.number;
+    } else if (m->head.kind != MESSAGE_END) {
         letter_file(c, from, parcel);
         return;
     }
@@ -424,12 +382,24 @@ static void hello_try(struct channel *c)
     parcel_free(parcel);
 }
 
+// Queues a ping, or one per model with its last step. The caller holds the lock.
+static void pings_post(struct channel *c)
+{
+    for (uint32_t m = 0; m < c->options.models; m++) {
+        struct parcel *parcel = parcel_make(c, MESSAGE_PING, m, c->steps[m], NULL, 0);
+        if (parcel)
+            parcels_push(&c->out, parcel);
+        if (c->options.node == 0)
+            return;
+    }
+}
+
 // Sends pings, which also notices connections that were closed. The caller holds the lock.
 static void peers_ping(struct channel *c)
 {
     struct error err;
     hello_try(c);
-    group_message_push(c, MESSAGE_PING, c->options.node == 0 ? ALL_NODES : 0, text_of(""));
+    pings_post(c);
     bool final = false;
     uint32_t refused = socket_refusals(&c->socket, &final);
     if (refused > 0 && c->options.node == 0)
@@ -507,7 +477,7 @@ static void *channel_main(void *argument)
             bool slow = c->stage != STAGE_MEETING;
             next = clock_ns() + (slow ? TICK_MS : MEET_TICK_MS) * 1000000ull;
         }
-        for (struct parcel *parcel; (parcel = queue_pop(&c->out));)
+        for (struct parcel *parcel; (parcel = parcels_pop(&c->out));)
             parcel_send(c, parcel);
         pthread_mutex_unlock(&c->lock);
         peers_check(c);
@@ -518,12 +488,12 @@ static void *channel_main(void *argument)
 
 static void channel_free(struct channel *c)
 {
-    queue_clear(&c->out);
+    parcels_clear(&c->out);
     for (uint32_t n = 0; n < NODES_MAX; n++) {
         parcel_free(c->peers[n].hello);
         for (uint32_t m = 0; m < MESSAGE_MODELS_MAX; m++)
             for (int lane = 0; lane < LANES; lane++)
-                queue_clear(&c->lanes[n][m][lane]);
+                parcels_clear(&c->lanes[n][m][lane]);
     }
     facts_free(&c->facts);
     waker_close(c->waker);
@@ -702,7 +672,7 @@ enum status channel_send(struct channel *c, enum message_kind kind, uint32_t mod
     pthread_mutex_lock(&c->lock);
     enum status status = stage_check(c, err);
     if (status == STATUS_OK) {
-        queue_push(&c->out, parcel);
+        parcels_push(&c->out, parcel);
         waker_raise(c->waker);
     } else {
         parcel_free(parcel);
@@ -721,7 +691,7 @@ enum status channel_receive(struct channel *c, uint32_t from, uint32_t model,
     enum status status;
     pthread_mutex_lock(&c->lock);
     while ((status = stage_check(c, err)) == STATUS_OK && in_time &&
-           !(lane == LANE_DATA && c->stopped[model]) && !(parcel = queue_pop(queue)))
+           !(lane == LANE_DATA && c->stopped[model]) && !(parcel = parcels_pop(queue)))
         in_time = change_await(c, deadline_ns);
     if (status == STATUS_OK && !parcel)
         status = in_time ? error_set(err, STATUS_DEVICE_FAULT, "the step was cancelled")
@@ -779,4 +749,19 @@ bool channel_ended(struct channel *c)
     bool ended = c->stage == STAGE_ENDED;
     pthread_mutex_unlock(&c->lock);
     return ended;
+}
+
+void channel_step_started(struct channel *c, uint32_t model, uint64_t step)
+{
+    pthread_mutex_lock(&c->lock);
+    c->steps[model] = step;
+    pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t channel_step_of(struct channel *c, uint32_t node, uint32_t model)
+{
+    pthread_mutex_lock(&c->lock);
+    uint64_t step = c->peers[node].steps[model];
+    pthread_mutex_unlock(&c->lock);
+    return step;
 }

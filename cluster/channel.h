@@ -92,3 +92,9 @@ bool channel_failed(struct channel *channel, struct error *err);
 void channel_leave(struct channel *channel);
 // Returns true once the group has ended without a fault.
 bool channel_ended(struct channel *channel);
+
+// The nodes other than node 0: stores that the devices of this node have the work of a step, which
+// node 0 learns with the next ping.
+void channel_step_started(struct channel *channel, uint32_t model, uint64_t step);
+// Node 0: returns the last step of a model that a node had started at its last ping; 0: none.
+uint64_t channel_step_of(struct channel *channel, uint32_t node, uint32_t model);

@@ -78,3 +78,14 @@ bool channel_ended(struct channel *channel)
     (void)channel;
     return true;
 }
+
+void channel_step_started(struct channel *channel, uint32_t model, uint64_t step)
+{
+    (void)channel, (void)model, (void)step;
+}
+
+uint64_t channel_step_of(struct channel *channel, uint32_t node, uint32_t model)
+{
+    (void)channel, (void)node, (void)model;
+    return 0;
+}

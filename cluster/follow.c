@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+// Time limit of a step: longer than that of node 0's engine, which names the late node.
+#define FOLLOW_STEP_NS (MODEL_START_NS + 10000000000u)
+
 struct follower {
     struct channel *channel;
     uint32_t index; // index of the model
@@ -71,8 +74,10 @@ static enum status step_execute(struct follower *f, struct error *err)
     enum status status = step_launch(f, err);
     if (status == STATUS_OK)
         status = step_sample(f, err);
-    if (status == STATUS_OK)
-        status = model_collect(f->model, &out, clock_ns() + MODEL_START_NS, err);
+    if (status != STATUS_OK)
+        return status;
+    channel_step_started(f->channel, f->index, f->batch->step);
+    status = model_collect(f->model, &out, clock_ns() + FOLLOW_STEP_NS, err);
     if (status != STATUS_OK)
         return status;
     struct hash hash = model_output_hash(model_facts(f->model), &out);
@@ -87,6 +92,7 @@ enum status cluster_follow(struct cluster_link *link, struct model *model, struc
     const struct step_limits *limits = &model_facts(model)->limits;
     f.batch = heap_alloc(batch_bytes(limits));
     batch_init(f.batch, limits);
+    model_step_deadline(model, FOLLOW_STEP_NS);
     enum status status = channel_send(f.channel, MESSAGE_READY, f.index, 0, NULL, 0, err);
     while (status == STATUS_OK)
         status = step_execute(&f, err);

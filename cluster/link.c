@@ -16,6 +16,7 @@ struct cluster_link {
     struct channel *channel;
     struct model_facts facts;
     void *wire;             // node 0: the batch as bytes
+    uint64_t step;          // node 0: step that was sent last
     uint64_t exchanges;     // number of exchanges begun
     _Atomic uint32_t await; // node whose piece an exchange waits for; `nodes`: none
 };
@@ -97,6 +98,7 @@ static enum status launch_send(void *context, struct batch *batch, struct error 
     struct cluster_link *l = context;
     const struct channel_part part = {l->wire, batch_wire_bytes(batch)};
     batch_write(l->wire, batch);
+    l->step = batch->step;
     return channel_send(l->channel, MESSAGE_LAUNCH, l->options.model, batch->step, &part, 1, err);
 }
 
@@ -141,17 +143,32 @@ static void link_fail(void *context, const struct error *err)
     channel_fail(l->channel, err);
 }
 
+// Node 0: returns the first node that had not started the step at its last ping; `nodes`: none. If
+// a launch returns only when the step is done, nodes are in it while they wait for a late one.
+static uint32_t late_find(const struct cluster_link *l)
+{
+    bool starts = l->options.node == 0 && l->facts.steps_in_flight > 0;
+    uint32_t node = starts ? 1 : l->options.nodes;
+    while (node < l->options.nodes &&
+           channel_step_of(l->channel, node, l->options.model) >= l->step)
+        node++;
+    return node;
+}
+
 static bool fault_find(void *context, bool late, struct error *err)
 {
     struct cluster_link *l = context;
     uint32_t node = atomic_load(&l->await);
+    bool awaited = node < l->options.nodes;
     if (channel_failed(l->channel, err))
         return true;
+    if (late && !awaited) // GPUs exchange their parts without a call of `exchange`
+        node = late_find(l);
     if (!late || node == l->options.nodes)
         return false;
-    error_set(err, STATUS_TIMEOUT,
-              "node %u (ranks from %u of %u) did not send its part of a collective in time", node,
-              node * ranks_each(l), l->options.ranks);
+    error_set(err, STATUS_TIMEOUT, "node %u (ranks from %u of %u) did not %s in time", node,
+              node * ranks_each(l), l->options.ranks,
+              awaited ? "send its part of a collective" : "start the step");
     return true;
 }
 

@@ -34,7 +34,9 @@ enum message_kind {
     MESSAGE_RESULT, // sent to node 0; number: step; payload: struct hash of its results
     MESSAGE_DATA,   // sent to all others; number: exchange; payload: pieces of a collective
     // Messages for the group.
-    MESSAGE_PING,  // sent by all each second; until the group is complete more often
+    // sent by all each second, until the group is complete more often; number: the last step of the
+    // model that the sender has started
+    MESSAGE_PING,
     MESSAGE_FAULT, // sent by all; payload: a sentence; the group ends
     MESSAGE_LEAVE, // sent to node 0: the node got a signal to stop
     // sent by node 0: the group ends without a fault; sent to node 0: receipt of END, FAULT, REFUSE

@@ -291,6 +291,9 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
                                rank_words(group, r).text, group->link ? group->link->comm.first : 0,
                                (unsigned long long)out->step);
     }
+    if (status == STATUS_TIMEOUT && group->link &&
+        group->link->fault_find(group->link->context, true, err))
+        status = err->status;
     if (status == STATUS_OK && group_leads(group)) {
         struct hash own = model_output_hash(facts, out);
         status = group->link->agree(group->link->context, out->step, &own, deadline_ns, err);

@@ -34,8 +34,8 @@ struct model_link {
     // Later calls do nothing.
     void (*fail)(void *context, const struct error *err);
     // Sets *err to the fault of a node that is lost or has failed. If there is none and `late` is
-    // true, sets it to TIMEOUT with the node whose part of a collective has not arrived. Returns
-    // false if neither exists.
+    // true, sets it to TIMEOUT with the node whose part of a collective has not arrived or that has
+    // not started the step. Returns false if no such node is known.
     bool (*fault_find)(void *context, bool late, struct error *err);
 };
 

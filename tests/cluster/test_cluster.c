@@ -50,6 +50,7 @@ struct node {
     struct error err;
     enum status status;
     _Atomic uint32_t lost, leaves; // calls of the callbacks
+    _Atomic bool starts;           // late_main: true if it reports that it has started step 7
 };
 
 static void on_lost(void *context, const struct error *err)
@@ -325,6 +326,70 @@ static void test_a_fault_between_steps_is_noticed(void **state)
     folder_remove(folder);
 }
 
+// Opens the model, and then takes no part in any step until node 0 ends the group.
+static void *late_main(void *argument)
+{
+    struct node *n = argument;
+    assert_int_equal(node_meet(n, 60), STATUS_OK);
+    node_model(n);
+    assert_int_equal(channel_send(n->channel, MESSAGE_READY, 0, 0, NULL, 0, &n->err), STATUS_OK);
+    while (!channel_failed(n->channel, &n->err)) {
+        if (atomic_load(&n->starts))
+            channel_step_started(n->channel, 0, 7);
+        usleep(1000);
+    }
+    node_close(n);
+    channel_close(n->channel);
+    return NULL;
+}
+
+// A node that does not start a step is named, and one that does not send its part of a collective.
+static void test_a_late_node_is_named(void **state)
+{
+    (void)state;
+    char folder[64];
+    struct node nodes[2];
+    struct error err = {0};
+    int32_t prompt[4] = {1, 2, 3, 4};
+    struct rig_sequence s = {0, prompt, 4, 0, STEP_NO_TYPE};
+    golden_folder(folder, "llama", DTYPE_F32);
+    nodes_init(nodes, 2, 2, folder);
+    assert_int_equal(pthread_create(&nodes[1].thread, NULL, late_main, &nodes[1]), 0);
+    assert_int_equal(node_meet(&nodes[0], 60), STATUS_OK);
+    node_model(&nodes[0]);
+    assert_int_equal(cluster_link_ready(nodes[0].link, &err), STATUS_OK);
+    struct rig *rig = &nodes[0].rig;
+    struct model_facts facts = *rig->facts;
+    facts.steps_in_flight = 1; // as on GPUs, whose parts of a collective this process does not see
+    struct cluster_link *gpus = cluster_link_create(&(struct cluster_link_options){0, 2, 0, 2});
+    cluster_link_begin(gpus, nodes[0].channel, &facts);
+    const struct model_link *link = cluster_link_model(gpus);
+    rig->step = 7;
+    rig_begin(rig);
+    rig_prefill(rig, &s, 4, WANT_TOKEN);
+    assert_int_equal(link->launch(link->context, rig->batch, &err), STATUS_OK);
+    assert_false(link->fault_find(link->context, false, &err));
+    assert_true(link->fault_find(link->context, true, &err));
+    assert_string_equal(err.text, "node 1 (ranks from 1 of 2) did not start the step in time");
+    atomic_store(&nodes[1].starts, true); // node 0 learns it with the next ping
+    for (int i = 0; i < 5000 && link->fault_find(link->context, true, &err); i++)
+        usleep(1000);
+    assert_false(link->fault_find(link->context, true, &err));
+    cluster_link_destroy(gpus);
+    model_step_deadline(rig->model, 100000000);
+    assert_int_equal(model_launch(rig->model, rig->batch, &err), STATUS_TIMEOUT);
+    static const char sentence[] =
+        "node 1 (ranks from 1 of 2) did not send its part of a collective in time";
+    assert_string_equal(err.text, sentence);
+    followers_join(nodes, 2);
+    assert_non_null(strstr(nodes[1].err.text, sentence)); // "node 0 reports: ..."
+    rig_close(rig);
+    rig->model = NULL;
+    channel_close(nodes[0].channel);
+    node_close(&nodes[0]);
+    folder_remove(folder);
+}
+
 // Nodes with different facts, with another secret or without one are refused, and the sentence
 // names the node and the value.
 static void test_nodes_that_differ_do_not_meet(void **state)
@@ -393,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_nodes_compute_as_one_process),
         cmocka_unit_test(test_a_fault_ends_the_group),
         cmocka_unit_test(test_a_fault_between_steps_is_noticed),
+        cmocka_unit_test(test_a_late_node_is_named),
         cmocka_unit_test(test_nodes_that_differ_do_not_meet),
         cmocka_unit_test(test_addresses_and_secrets_are_checked),
     };
