@@ -18,8 +18,10 @@ static bool fails_with(const struct loaded_model *failed, uint32_t rank,
                        const struct loaded_model *other)
 {
     uint32_t count = gpu_count(failed);
-    if (failed->link && other->link) // a node that is lost has ranks of both
-        return true;
+    // A lost node has ranks of all linked models. If instead a GPU here has failed, the other
+    // models on it detect that themselves.
+    if (failed->link)
+        return other == failed || other->link;
     if (failed->device->kind == DEVICE_CPU)
         return device_same(other->device, failed->device) &&
                other->spec.settings.tensor_parallel_size ==

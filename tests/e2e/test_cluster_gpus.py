@@ -6,7 +6,7 @@ import json
 import signal
 import time
 
-from harness import MODELS, Skip, chat, full_only, soak, user
+from harness import MODELS, Skip, chat, full_only, user
 from test_cluster import Leader, Node, lost_streams, port_free
 from test_simt import BESIDE, server_on
 
@@ -58,16 +58,27 @@ def test_gpus_of_two_processes_answer_as_those_of_one():
 
 @full_only
 def test_a_lost_node_ends_the_requests_on_gpus():
-    """SIGKILL, then SIGSTOP of node 1 with two GPUs each: one error event per stream, and both processes end with 1."""
-    split = f"{CHAT},tensor-parallel-size=4"
-    for fault in (signal.SIGKILL, signal.SIGSTOP) if soak() else (signal.SIGKILL,):
-        with gpu_group(split, "--heartbeat-timeout", 2) as (server, node):
-            times = []
-            lost_streams(server, 3, lambda: times.append(time.monotonic()) or node.process.send_signal(fault))
-            assert time.monotonic() - times[0] < 2 + 5
-            assert server.process.wait(30) == 1  # it serves no other model
-            words = "has not responded for" if fault == signal.SIGSTOP else "closed its connection: its process has ended"
-            assert f"node 1 (ranks 2 to 3 of 4) {words}" in server.output(), server.output()
-            if fault == signal.SIGSTOP:
-                node.process.send_signal(signal.SIGCONT)
-                assert node.end()[0] == 1
+    """SIGKILL of node 1: one error event per stream, in time; a model on the same GPU is served; exit code 1."""
+    models = f"{CHAT},tensor-parallel-size=4", f"embed={MODELS / 'weft-demo-embed'},device=simt:0"
+    with gpu_group(*models, devices=("simt:0,1", "simt")) as (server, node):
+        times = []
+        lost_streams(server, 3, lambda: times.append(time.monotonic()) or node.process.kill())
+        assert time.monotonic() - times[0] < 5
+        assert "node 1 (ranks 2 to 3 of 4) closed its connection: its process has ended" in server.output()
+        assert server.request("GET", "/ready").json["models"] == {"demo": "failed", "embed": "ready"}
+        assert server.post("/v1/embeddings", {"model": "embed", "input": "a"}).status == 200
+        assert server.stop() == 1
+
+
+@full_only
+def test_a_stopped_node_ends_the_requests_on_gpus():
+    """SIGSTOP of node 1: within the heartbeat's limit and 5 s; both processes end with 1, node 1 when it continues."""
+    with gpu_group(f"{CHAT},tensor-parallel-size=2", "--heartbeat-timeout", 2) as (server, node):
+        times = []
+        lost_streams(server, 3, lambda: times.append(time.monotonic()) or node.process.send_signal(signal.SIGSTOP))
+        assert time.monotonic() - times[0] < 2 + 5
+        assert "node 1 (rank 1 of 2) has not responded for" in server.output()
+        assert server.process.wait(30) == 1  # it serves no other model
+        node.process.send_signal(signal.SIGCONT)
+        code, log = node.end()
+        assert code == 1 and "node 1 (rank 1 of 2) ends: node 0 (rank 0 of 2)" in log, log
