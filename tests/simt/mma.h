@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The code that selects a clone runs before ThreadSanitizer is ready, so there is only one version
-// under it.
-#ifdef __SANITIZE_THREAD__
-#define MMA_CLONES __attribute__((optimize("O3")))
-#else
+// x86-64 has versions with and without AVX2. The code that selects one runs before ThreadSanitizer
+// is ready, so there is only one version under it.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define MMA_CLONES __attribute__((target_clones("arch=haswell", "default"), optimize("O3")))
+#else
+#define MMA_CLONES __attribute__((optimize("O3")))
 #endif
 
 enum mma_sums {
