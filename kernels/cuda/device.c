@@ -573,9 +573,11 @@ enum status graph_begin(struct stream *stream)
     comm_lock(stream);
     enum status status =
         call_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeRelaxed));
-    stream->capturing = status == STATUS_OK;
+    if (status == STATUS_OK) { // otherwise a recording that has begun before continues
+        stream->capturing = true;
+        stream->after_kernel = false;
+    }
     comm_unlock(stream);
-    stream->after_kernel = false;
     return status;
 }
 

@@ -177,7 +177,8 @@ static void fixture_close(struct attn_fixture *w)
     free(w->bias_host);
 }
 
-static bool recorded; // true: attention is recorded as a graph and launched
+static bool recorded;    // true: attention is recorded as a graph and launched
+static bool begun_twice; // true: a second graph_begin is refused during that recording
 
 // Runs attention of these rows; each row computes its queries [from, from + q_len).
 static void fixture_run(struct attn_fixture *w, const struct step_row *rows, uint32_t count)
@@ -217,6 +218,8 @@ static void fixture_run(struct attn_fixture *w, const struct step_row *rows, uin
     struct graph *graph = NULL;
     if (recorded)
         assert_int_equal(api->graph_begin(w->stream), STATUS_OK);
+    if (begun_twice)
+        assert_int_equal(api->graph_begin(w->stream), STATUS_DEVICE_FAULT);
     assert_int_equal(api->ops->attn(w->stream, &args), STATUS_OK);
     if (recorded) {
         assert_int_equal(api->graph_end(w->stream, &graph, NULL), STATUS_OK);
@@ -587,8 +590,8 @@ static uint64_t blocks_of_run(struct attn_fixture *w, const struct step_row *row
     return after.blocks - before.blocks;
 }
 
-// A recorded launch has the full grid, because later replays may need it; launches after the
-// recording do not.
+// A recorded launch has the full grid, because later replays may need it, also after a refused
+// second begin; launches after the recording do not.
 static void test_grid_after_recording(void **state)
 {
     (void)state;
@@ -607,6 +610,13 @@ static void test_grid_after_recording(void **state)
     assert_int_equal(api->graph_end(w.stream, &graph, NULL), STATUS_OK);
     assert_int_equal(blocks_of_run(&w, rows, count), blocks);
     api->graph_close(graph);
+    recorded = true;
+    uint64_t full = blocks_of_run(&w, rows, count);
+    begun_twice = true;
+    uint64_t refused = blocks_of_run(&w, rows, count);
+    recorded = begun_twice = false;
+    assert_true(full > blocks);
+    assert_int_equal(refused, full);
     fixture_close(&w);
 }
 
