@@ -106,7 +106,8 @@ stage "rolling restart behind HAProxy" bash -c "$release && tools/rolling_restar
 stage "Debian package in a root of Debian 12" bash -c "tools/deps.sh build deb && tools/deb.sh && tools/deb_check.sh"
 stage "load, long" bash -c "$release && WEFT_E2E_SECONDS=60 tests/e2e/run.sh --soak test_load test_flood \
     test_golden test_generator test_together"
-stage "nodes in network namespaces" bash -c "$release && tests/e2e/run.sh --soak test_cluster test_cluster_faults"
+stage "nodes in network namespaces, on emulated GPUs, by mpirun" bash -c "$release && tests/e2e/run.sh --soak test_cluster \
+    test_cluster_faults test_cluster_gpus test_cluster_mpirun"
 stage "forced calls in each dialect" bash -c "$release && WEFT_FORCED=${FORCED_CALLS:-1000} \
     tests/e2e/run.sh --soak test_forced"
 stage "end-to-end tests on the emulator and of the document" bash -c "$release && tests/e2e/run.sh --soak test_simt \

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model whose ranks are on the emulated GPUs of two processes: answers as from one process, a process that is lost."""
 
+import concurrent.futures
 import contextlib
 import json
 import signal
 import time
 
-from harness import MODELS, Skip, chat, full_only, user
+from harness import MODELS, Skip, chat, full_only, soak, soak_only, tiny, user
 from test_cluster import Leader, Node, lost_streams, port_free
 from test_simt import BESIDE, server_on
 
@@ -37,23 +38,40 @@ def gpu_group(*args, devices=("simt", "simt"), other=()):
                 process.wait()
 
 
-def answers(server, tokens=6):
-    return [json.dumps(chat(server, model="demo", messages=user(prompt), max_tokens=tokens, temperature=t, seed=7,
-                            logprobs=True).json["choices"])
-            for prompt in ("Once upon a time", "Tell me of the sea. " * 12) for t in (0, 1)]
+def answers(server, together=1, prompts=("Once upon a time", "Tell me of the sea. " * 12), **more):
+    """together: number of requests at once."""
+    def ask(job):
+        prompt, temperature = job
+        return json.dumps(chat(server, model="demo", messages=user(prompt), temperature=temperature, seed=7, logprobs=True,
+                               **{"max_tokens": 6, **more}).json["choices"])
+    with concurrent.futures.ThreadPoolExecutor(together) as pool:
+        return list(pool.map(ask, [(prompt, t) for prompt in prompts for t in (0, 1)]))
 
 
 @full_only
 def test_gpus_of_two_processes_answer_as_those_of_one():
-    """Texts and log probabilities equal to the last digit, also from the cache; SIGTERM ends both processes with 0."""
-    split = f"{CHAT},tensor-parallel-size=2"
-    want = answers(server_on("simt:0,1", split))
-    with gpu_group(split, devices=("simt:2", "simt")) as (server, node):
-        assert answers(server) == want
-        assert answers(server) == want
+    """Texts and log probabilities equal to the last digit: alone, in chunks, at once from the cache; SIGTERM ends both with 0."""
+    for ranks in (2, 4) if soak() else (2,):
+        split = f"{CHAT},tensor-parallel-size={ranks}"
+        want = answers(server_on("simt", split))
+        with gpu_group(split, devices=("simt:4" if ranks == 2 else "simt:4,5", "simt")) as (server, node):
+            assert answers(server) == want
+            assert answers(server, together=4) == want
+            assert server.stop() == 0, server.output()
+            code, log = node.end()
+            assert code == 0 and f"this is node 1 (rank{'s' if ranks > 2 else ''} {ranks // 2}" in log, log
+
+
+@soak_only
+def test_preempted_answers_on_gpus_of_two_processes():
+    """Blocks for two sequences and three that want more: answers as of each alone in one process."""
+    model = f"demo={tiny()},dtype=bfloat16,block-size=16,max-model-len=96,tensor-parallel-size=2"
+    ask = dict(prompts=[f"The {word} was very" for word in ("dog", "cat", "bird")], max_tokens=40, ignore_eos=True)
+    want = answers(server_on("simt", model), **ask)
+    with gpu_group(model, "--kv-cache-memory", 7 * 16 * 512 // 2) as (server, _):
+        assert answers(server, together=6, **ask) == want
+        assert server.metric("weft_preemptions_total") > 0
         assert server.stop() == 0, server.output()
-        code, log = node.end()
-        assert code == 0 and "this is node 1 (rank 1 of 2)" in log, log
 
 
 @full_only
