@@ -15,10 +15,14 @@ static _Noreturn void no_progress_fail(const struct load_watch *watch)
     bool known = gpu_count(m) > 1 && rank < gpu_count(m);
     struct error err;
     if (m->link && rank >= m->link->count)
-        error_set(&err, STATUS_TIMEOUT,
-                  "model '%s': the other nodes have not joined their ranks within %.1f s after "
-                  "this node: their logs show how far they are",
-                  m->spec.id, (double)watch->patience_ns * 1e-9);
+        error_set(
+            &err, STATUS_TIMEOUT,
+            "model '%s': the ranks of all nodes were not joined within %.1f s after this node "
+            "had loaded its own: the logs of the other nodes show how far they are%s",
+            m->spec.id, (double)watch->patience_ns * 1e-9,
+            is_split_over_gpus(m) ? ", and NCCL_DEBUG=INFO shows the connections of NCCL, "
+                                    "which a firewall may block"
+                                  : "");
     else
         error_set(
             &err, STATUS_TIMEOUT,
