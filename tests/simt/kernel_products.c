@@ -140,17 +140,18 @@ void test_products(void **state)
         {DTYPE_BF16, DTYPE_I8, 136, 96, 40, 0},
         {DTYPE_F32, DTYPE_F32, 33, 70, 5, 0},
         {DTYPE_F16, DTYPE_F16, 48, 64, 34, 0},
-        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35, 0},   // rows that cannot be read in vectors
-        {DTYPE_BF16, DTYPE_BF16, 24, 120, 16, 8},  // the end of a slab is the memory of another
-                                                   // weight
-        {DTYPE_BF16, DTYPE_BF16, 140, 120, 40, 8}, // as above, with the wide kernel
-        {DTYPE_BF16, DTYPE_BF16, 20, 4640, 2, 0},  // more parts of K than warps
+        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35, 0},    // rows that cannot be read in vectors
+        {DTYPE_BF16, DTYPE_BF16, 24, 120, 16, 8},   // the end of a slab is the memory of another
+                                                    // weight
+        {DTYPE_BF16, DTYPE_BF16, 140, 120, 40, 8},  // as above, with the wide kernel
+        {DTYPE_BF16, DTYPE_BF16, 140, 32, 1060, 0}, // two groups of 9 tiles of tokens, one empty
+        {DTYPE_BF16, DTYPE_BF16, 20, 4640, 2, 0},   // more parts of K than warps
         {DTYPE_BF16, DTYPE_BF16, 144, 4640, 1, 0},
         {DTYPE_BF16, DTYPE_BF16, 260, 1536, 70, 0},
         {DTYPE_F16, DTYPE_F16, 64, 1088, 20, 0},
         {DTYPE_BF16, DTYPE_I8, 64, 1600, 66, 0},
     };
-    for (size_t i = 0; i < (small ? 10 : sizeof cases / sizeof cases[0]); i++)
+    for (size_t i = 0; i < (small ? 11 : sizeof cases / sizeof cases[0]); i++)
         product_check(&cases[i]);
 }
 
