@@ -28,7 +28,7 @@ static __device__ __forceinline__ bool mask_allows(const uint32_t *mask, uint32_
 }
 
 // One block of 256 per chunk of a row, 32 logits per thread. Shared: 32 KB. Bound: memory, 8 bytes
-// per logit.
+// per logit, 4 in a row of which nothing is drawn.
 static __global__ void __launch_bounds__(256) sample_process(sample_run run)
 {
     SHARED(float, shared, [SAMPLE_CHUNK]);
@@ -75,6 +75,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
                                ? a.state.penalty + (size_t)p.penalty_row * vocab
                                : NULL;
     float *out = run.processed + (size_t)n * vocab + base;
+    bool drawn = !takes_best(p);
     top.id = NO_TOKEN;
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         uint32_t token = base + i;
@@ -83,7 +84,8 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
             l = -INFINITY;
         if (seen)
             l = penalised(l, p, seen[token]);
-        out[i] = l;
+        if (drawn)
+            out[i] = l;
         best_pair mine = {l, token};
         if (l > -INFINITY && pair_better(mine, top))
             top = mine;
@@ -139,7 +141,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     row.banned = top.id == NO_TOKEN;
     if (row.banned != 0)
         row.greedy = raw.id;
-    else if (p.temperature < 1e-5f || p.top_p <= 0.0f || p.top_k == 1)
+    else if (takes_best(p))
         row.greedy = top.id;
     else
         row.temperature = p.temperature;

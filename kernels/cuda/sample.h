@@ -9,11 +9,17 @@ const uint32_t NO_TOKEN = STEP_NO_ROW;
 
 struct sample_run {
     sample_args args;
-    float *processed;     // [n][vocab]
+    float *processed;     // [n][vocab]; only of rows that are drawn
     sample_chunk *chunk;  // [n][chunks]
     sample_decision *row; // [n]
     uint32_t chunks, mask_words;
 };
+
+// Returns true if the token with the greatest processed logit is taken and nothing is drawn.
+static __device__ __forceinline__ bool takes_best(const sample_params &p)
+{
+    return p.temperature < 1e-5f || p.top_p <= 0.0f || p.top_k == 1;
+}
 
 // Returns the factor of a drawn row's logits; all kernels must use exactly the same number.
 static __device__ __forceinline__ float temperature_inverse(const sample_decision &row)
