@@ -36,7 +36,8 @@ struct model_layout {
     size_t state_bytes, penalty_bytes; // total; part for penalty rows
     // Offsets in host-visible memory.
     size_t records, results, tops, host_values, host_masks; // [MODEL_HOST_STEPS] each
-    size_t word;
+    size_t host_logits;                                     // generators: one row, for model_logits
+    size_t word, logits_word;
     size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // sizes for one step
     size_t host_bytes;
     // Offsets of each rotary table and of its factors of queries; bytes of all.
@@ -123,6 +124,7 @@ struct model {
     struct slot_state slots;
     struct host_step host_steps[MODEL_HOST_STEPS];
     uint32_t *word;                        // host-visible: number of the last completed step
+    uint32_t logits_copied;                // number of rows that model_logits has copied
     uint64_t launched, sampled, collected; // number of steps launched, sampled and collected
     uint8_t *top_of_slot;                  // [slots_max] top_logprobs of the sequence in each slot
     struct model_graph graphs[MODEL_GRAPHS_MAX];

@@ -143,7 +143,9 @@ static void host_layout(struct model_layout *out, const struct model_facts *fact
     out->tops = layout_reserve(&at, MODEL_HOST_STEPS, out->tops_bytes);
     out->host_values = layout_reserve(&at, MODEL_HOST_STEPS, out->values_bytes);
     out->host_masks = layout_reserve(&at, MODEL_HOST_STEPS, out->masks_bytes);
-    out->word = layout_reserve(&at, 1, sizeof(uint32_t));
+    out->host_logits = layout_reserve(&at, sampled ? facts->vocab : 0, sizeof(float));
+    out->word = layout_reserve(&at, 2, sizeof(uint32_t));
+    out->logits_word = out->word + sizeof(uint32_t);
     out->host_bytes = at;
 }
 

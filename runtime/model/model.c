@@ -214,26 +214,31 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
                     : rank_collect(m, out, deadline_ns, err);
 }
 
+// Copies the logits of one row through memory that was allocated when the model was opened: on a
+// GPU an allocation could wait for a collective in which this rank still has to take part.
+static enum status logits_row(struct model *m, float *out, uint32_t row, uint64_t deadline_ns,
+                              struct error *err)
+{
+    size_t bytes = m->facts.vocab * sizeof(float);
+    const char *from = (const char *)model_act(m, BUFFER_LOGITS) + row * bytes;
+    void *host = (char *)m->host + m->layout.host_logits;
+    uint32_t *word = (uint32_t *)(void *)((char *)m->host + m->layout.logits_word);
+    enum status status = m->api->copy_out(m->stream, host, from, bytes);
+    if (status == STATUS_OK)
+        status = m->api->signal(m->stream, word, ++m->logits_copied);
+    if (status != STATUS_OK)
+        return device_refused(status, "a copy of logits", err);
+    status = m->api->wait(m->stream, word, m->logits_copied, deadline_ns, err);
+    if (status == STATUS_OK)
+        memcpy(out, host, bytes);
+    return status;
+}
+
 enum status model_logits(struct model *m, float *out, uint64_t deadline_ns, struct error *err)
 {
     check(m->launched == m->sampled + 1, "logits without a launch");
-    struct host_step *h = host_step_at(m, m->sampled);
-    size_t bytes = (size_t)h->wanted * m->facts.vocab * sizeof(float);
-    void *host = NULL;
-    enum status status = m->api->host_alloc(m->device, &host, bytes + sizeof(uint32_t), err);
-    if (status != STATUS_OK)
-        return status;
-    uint32_t *word = (uint32_t *)((char *)host + bytes);
-    *word = 0;
-    status = m->api->copy_out(m->stream, host, model_act(m, BUFFER_LOGITS), bytes);
-    if (status == STATUS_OK)
-        status = m->api->signal(m->stream, word, 1);
-    if (status != STATUS_OK)
-        status = device_refused(status, "a copy of logits", err);
-    if (status == STATUS_OK)
-        status = m->api->wait(m->stream, word, 1, deadline_ns, err);
-    if (status == STATUS_OK)
-        memcpy(out, host, bytes);
-    m->api->host_free(m->device, host, bytes + sizeof(uint32_t));
+    enum status status = STATUS_OK;
+    for (uint32_t row = 0; row < host_step_at(m, m->sampled)->wanted && status == STATUS_OK; row++)
+        status = logits_row(m, out + (size_t)row * m->facts.vocab, row, deadline_ns, err);
     return status;
 }

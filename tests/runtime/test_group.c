@@ -167,7 +167,8 @@ static void test_unequal_parts(void **state)
     dummy = false;
 }
 
-// The plan of all ranks is the sum of their allocations, and all of it is freed.
+// The plan of all ranks is the sum of their allocations, and all of it is freed. A step allocates
+// nothing, also if its logits are read.
 static uint64_t taken, given;
 
 static enum status counting_alloc(struct device *device, void **out, size_t bytes,
@@ -203,6 +204,15 @@ static void test_plan_includes_all_ranks(void **state)
                      rig.plan->bytes - scratch + rig.facts->block_bytes * rig.facts->block_count);
     assert_int_equal(rig.facts->block_count,
                      rig.facts->blocks_per_sequence_max * rig.facts->limits.slots_max);
+    uint64_t opened_with = taken;
+    int32_t tokens[PROMPT];
+    float logits[VOCAB];
+    prompt_fill(tokens, 0);
+    struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+    rig_begin(&rig);
+    rig_prefill(&rig, &s, PROMPT, WANT_TOKEN);
+    rig_step(&rig, logits);
+    assert_int_equal(taken, opened_with);
     rig_close(&rig);
     assert_int_equal(taken, given);
     folder_remove(folder);

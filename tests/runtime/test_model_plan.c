@@ -415,7 +415,8 @@ static void state_apart(const struct model_plan *plan)
         {"tops", at->tops, MODEL_HOST_STEPS * at->tops_bytes},
         {"values", at->host_values, MODEL_HOST_STEPS * at->values_bytes},
         {"masks", at->host_masks, MODEL_HOST_STEPS * at->masks_bytes},
-        {"word", at->word, 4},
+        {"logits", at->host_logits, generates ? plan->facts.vocab * sizeof(float) : 0},
+        {"words", at->word, 8},
     };
     apart(host, COUNT_OF(host), at->host_bytes);
     assert_true(at->results_bytes >= (generates ? rows * sizeof(struct sample_result) : 0));
