@@ -71,20 +71,23 @@ def group(*args, other=(), **more):
                 process.wait()
 
 
-def answers(server):
+def answers(server, max_tokens=24):
     with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
-        jobs = [pool.submit(chat, server, model="demo", messages=user(p), max_tokens=24, temperature=t, seed=7, logprobs=True)
+        jobs = [pool.submit(chat, server, model="demo", messages=user(p), max_tokens=max_tokens, temperature=t, seed=7, logprobs=True, ignore_eos=True)
                 for p in PROMPTS for t in (0, 1)]
         return [json.dumps(job.result().json["choices"]) for job in jobs]
 
 
 def test_two_processes_answer_as_one():
-    """Texts and log probabilities equal to the last digit; a second time from the cache; SIGTERM ends both with 0."""
-    more = f"demo={DEMO},tensor-parallel-size=2,kv-cache-memory=32M"
-    want = answers(start(more, "--threads", 2, "--device", "cpu"))
-    with group(more) as (server, node):
+    """Texts and log probabilities equal to the last digit; again from the cache; after preemptions; SIGTERM ends both with 0."""
+    split = f"demo={DEMO},tensor-parallel-size=2,max-model-len=320,block-size=16,"
+    one = start(split + "kv-cache-memory=32M", "--threads", 2, "--device", "cpu")
+    want, want_long = answers(one), answers(one, 120)
+    assert one.metric("weft_preemptions_total") == 0
+    with group(split + "kv-cache-memory=48K") as (server, node):
         assert answers(server) == want
-        assert answers(server) == want
+        assert answers(server) == want and server.metric("weft_prefix_cache_hits_total") > 0
+        assert answers(server, 120) == want_long and server.metric("weft_preemptions_total") > 0
         assert server.stop() == 0, server.output()
         code, log = node.end()
         assert code == 0 and "this is node 1 (rank 1 of 2)" in log, log
