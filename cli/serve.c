@@ -273,13 +273,14 @@ static void unanswered_log(void *context)
         log_line(LOG_ERROR, "%u requests were not answered completely", server_requests(s->server));
 }
 
-// Handles events until a stop signal, the failure of all engines, or the time until_ns.
-static void serve_until(struct serving *s, uint64_t until_ns)
+// Handles events until the failure of all engines, the time until_ns, or, if `stoppable`, a stop
+// signal at any node.
+static void serve_until(struct serving *s, bool stoppable, uint64_t until_ns)
 {
     enum { MEMORY_EVERY_MS = 1000 };
     uint32_t news = 0;
     for (uint64_t now = clock_ns();
-         now < until_ns && (news & NEWS_STOP) == 0 && !engines_lost(&s->models.engines);
+         now < until_ns && !(stoppable && (news & NEWS_STOP)) && !engines_lost(&s->models.engines);
          now = clock_ns()) {
         uint64_t left_ms = (until_ns - now) / 1000000 + 1;
         news = signals_wait(s->signals,
@@ -293,10 +294,11 @@ static void serve_until(struct serving *s, uint64_t until_ns)
 // Waits for a stop signal or the failure of all engines, then drains. Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
-    serve_until(s, UINT64_MAX);
+    serve_until(s, true, UINT64_MAX);
     manager_notify("STOPPING=1\nSTATUS=finishing the accepted requests");
     server_leave(s->server);
-    serve_until(s, clock_ns() + (uint64_t)(s->settings.shutdown_delay * 1e9));
+    // Not stoppable: if all nodes get SIGTERM at once, that of another node must not end the delay.
+    serve_until(s, false, clock_ns() + (uint64_t)(s->settings.shutdown_delay * 1e9));
     if (engines_lost(&s->models.engines))
         log_line(LOG_ERROR, "all models have failed: the server ends");
     if (s->manager)

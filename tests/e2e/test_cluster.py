@@ -84,11 +84,15 @@ def test_two_processes_answer_as_one():
     one = start(split + "kv-cache-memory=32M", "--threads", 2, "--device", "cpu")
     want, want_long = answers(one), answers(one, 120)
     assert one.metric("weft_preemptions_total") == 0
-    with group(split + "kv-cache-memory=48K") as (server, node):
+    with group(split + "kv-cache-memory=48K", "--shutdown-delay", 1) as (server, node):
         assert answers(server) == want
         assert answers(server) == want and server.metric("weft_prefix_cache_hits_total") > 0
         assert answers(server, 120) == want_long and server.metric("weft_preemptions_total") > 0
-        assert server.stop() == 0, server.output()
+        for process in server.process, node.process:  # --shutdown-delay of node 0 is not shortened
+            process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "another node got a signal to stop" in server.output())
+        assert chat(server, model="demo", max_tokens=1).status == 200
+        assert server.process.wait(60) == 0, server.output()
         code, log = node.end()
         assert code == 0 and "this is node 1 (rank 1 of 2)" in log, log
 
