@@ -63,7 +63,7 @@ def pods(value):
         value = list(value.values())
     for item in value if isinstance(value, list) else []:
         yield from pods(item)
-seen = 0
+seen, stops = 0, {}
 for path in sys.argv[1:]:
     documents = list(yaml.safe_load_all(open(path)))
     config = [json.loads(d["data"]["config.json"]) for d in documents if d["kind"] == "ConfigMap"]
@@ -74,7 +74,10 @@ for path in sys.argv[1:]:
         stop = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["", "0"])[1]
         assert pod["terminationGracePeriodSeconds"] > drain + int(stop), path
         seen += 1
+        stops.setdefault(path, []).append(int(stop))
 assert seen == 3, seen
+leader, worker = stops["deploy/kubernetes/leaderworkerset.yaml"]
+assert worker > leader, "SIGTERM at a worker comes before that of the leader"
 END
 else
     echo "not checked: hadolint and kubernetes-validate could not be installed"
