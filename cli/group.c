@@ -196,8 +196,7 @@ static enum status model_facts_add(struct facts *facts, const struct loaded_mode
     fact_hash(facts, id, "the digest of config.json", digest.config);
     fact_hash(facts, id, "the digest of the headers of all tensors", digest.headers);
     fact_hash(facts, id, "the digest of the first 64 KiB of each tensor", digest.starts);
-    fact_number(facts, id, "the number of KV blocks (--kv-cache-memory)",
-                m->kv_bytes / (f->block_bytes > 0 ? f->block_bytes : 1));
+    fact_number(facts, id, "--kv-cache-memory", m->spec.settings.kv_cache_memory);
     fact_text(facts, id, "--exact", m->device->facts.exact ? "on" : "off");
     if (m->device->kind != DEVICE_CPU) {
         fact_text(facts, id, "the kind of device", m->device->facts.name);
@@ -206,6 +205,34 @@ static enum status model_facts_add(struct facts *facts, const struct loaded_mode
     const char *isa = strrchr(m->device->facts.name, ',');
     fact_text(facts, id, "the kind of device", "a CPU");
     fact_text(facts, id, "the instruction set of the CPU", isa ? isa + 2 : "");
+    return STATUS_OK;
+}
+
+// Lowers the KV memory of a model to that of the node with the fewest KV blocks: the engine of node
+// 0 numbers the blocks of all.
+static enum status kv_blocks_agree(struct node_group *g, struct loaded_model *m, struct error *err)
+{
+    const struct comm_link *link = &m->link->comm;
+    uint64_t block_bytes = m->plan->facts.block_bytes;
+    uint64_t own = m->kv_bytes / block_bytes, least = own, blocks[RANKS_MAX] = {0};
+    size_t ends[RANKS_MAX] = {0};
+    for (uint32_t r = 0; r < link->ranks; r++) {
+        ends[r] = (r + 1) * sizeof *blocks;
+        blocks[r] = own;
+    }
+    if (link->exchange(link->context, blocks, ends) != STATUS_OK) {
+        error_set(err, STATUS_DEVICE_FAULT, "the nodes do not exchange messages");
+        (void)channel_failed(g->channel, err);
+        return STATUS_DEVICE_FAULT;
+    }
+    for (uint32_t r = 0; r < link->ranks; r++)
+        least = blocks[r] < least ? blocks[r] : least;
+    if (least < own)
+        log_line(LOG_INFO,
+                 "model '%s': %" PRIu64 " KV blocks as on the node with the least memory, not "
+                 "%" PRIu64,
+                 m->spec.id, least, own);
+    m->kv_bytes = least * block_bytes;
     return STATUS_OK;
 }
 
@@ -233,6 +260,9 @@ enum status node_group_meet(struct node_group *g, struct loaded *loaded, struct 
     if (status == STATUS_OK)
         status = channel_meet(g->channel, &facts, GROUP_MEET_S, err);
     facts_free(&facts);
+    for (uint32_t i = 0; i < loaded->model_count && status == STATUS_OK; i++)
+        if (loaded->models[i].link)
+            status = kv_blocks_agree(g, &loaded->models[i], err);
     return status;
 }
 

@@ -40,8 +40,8 @@ enum status node_group_find(struct node_group *group, const struct serve_setting
 // channel_open.
 enum status node_group_begin(struct node_group *group, struct loaded *loaded,
                              struct signals *signals, struct error *err) MUST_USE;
-// Call after models_plan: waits for the other nodes, and node 0 compares options and files. Errors:
-// see channel_meet.
+// Call after models_plan: waits for the other nodes, and node 0 compares options and files. Lowers
+// the KV memory of split models to that of the node that has the least. Errors: see channel_meet.
 enum status node_group_meet(struct node_group *group, struct loaded *loaded,
                             struct error *err) MUST_USE;
 // Node 0, after models_load: waits until all nodes have loaded the models. A later fault ends the

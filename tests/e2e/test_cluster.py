@@ -152,7 +152,7 @@ def test_nodes_that_differ_do_not_start():
         with group(f"demo={DEMO},tensor-parallel-size=2", "--kv-cache-memory", "32M", other=("--kv-cache-memory", "16M")) as (server, _):
             raise AssertionError(f"starts: {server.output()}")
     except AssertionError as reason:
-        assert "node 1 (rank 1 of 2): model 'demo': the number of KV blocks (--kv-cache-memory) is " in str(reason), reason
+        assert "node 1 (rank 1 of 2): model 'demo': --kv-cache-memory is " in str(reason), reason
     for more, sentence in (
             (("--nnodes", "2"), "--nnodes is 2, so each node needs --node-rank, from 0 on"),
             (("--nnodes", "2", "--node-rank", "0"), "--nnodes is 2 and no model is split over the nodes"),

@@ -4,6 +4,7 @@
 import concurrent.futures
 import contextlib
 import json
+import re
 import signal
 import time
 
@@ -72,6 +73,20 @@ def test_preempted_answers_on_gpus_of_two_processes():
         assert answers(server, together=6, **ask) == want
         assert server.metric("weft_preemptions_total") > 0
         assert server.stop() == 0, server.output()
+
+
+@full_only
+def test_the_node_with_the_least_memory_decides():
+    """A model on node 0 alone leaves less memory there: node 1 has as many KV blocks as node 0."""
+    chats = f"{MODELS / 'weft-demo-chat'},dtype=float32"
+    with gpu_group(f"demo={chats},tensor-parallel-size=2,kv-share=0.1,max-num-seqs=128",
+                   f"one={chats},device=simt:0,max-num-seqs=2") as (server, node):
+        texts = [chat(server, model=name, messages=user("hello"), max_tokens=4).json["choices"][0]["message"]["content"]
+                 for name in ("demo", "one")]
+        assert texts[0] == texts[1] and texts[0]
+        assert server.stop() == 0, server.output()
+        code, log = node.end()
+        assert code == 0 and re.search(r"model 'demo': \d+ KV blocks as on the node with the least memory, not \d+", log), log
 
 
 @full_only
