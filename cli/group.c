@@ -3,6 +3,7 @@
 #include "cli/group.h"
 
 #include "cli/command.h"
+#include "cli/keys.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/model/digest.h"
@@ -26,12 +27,13 @@ static enum status secret_file_read(struct node_group *g, const char *path, stru
         return STATUS_OK;
     enum status status = file_read(&text, arena, path, SECRET_BYTES_MAX, err);
     if (status != STATUS_OK)
-        return status;
+        return error_prefix(err, "--cluster-secret-file");
+    secret_file_warn("--cluster-secret-file", path);
     size_t bytes = strcspn(text.at, " \t\r\n");
     if (bytes != SECRET_DIGITS || strspn(text.at + bytes, " \t\r\n") != text.bytes - bytes)
         return error_set(err, STATUS_INVALID,
-                         "%s must contain %d hexadecimal digits and nothing else ('openssl rand "
-                         "-hex 32' writes them)",
+                         "--cluster-secret-file %s must contain %d hexadecimal digits and nothing "
+                         "else ('openssl rand -hex 32' writes them)",
                          path, SECRET_DIGITS);
     g->secret = arena_format(arena, "%.*s", SECRET_DIGITS, text.at).at;
     return STATUS_OK;
@@ -255,8 +257,11 @@ enum status node_group_meet(struct node_group *g, struct loaded *loaded, struct 
         cluster_link_begin(g->links[index++], g->channel, &m->plan->facts);
     }
     if (status == STATUS_OK && !node_group_follows(g))
-        log_line(LOG_INFO, "waiting for %u other node%s", g->nodes.count - 1,
-                 g->nodes.count == 2 ? "" : "s");
+        log_line(LOG_INFO, "waiting for %u other node%s, at most %d s", g->nodes.count - 1,
+                 g->nodes.count == 2 ? "" : "s", GROUP_MEET_S);
+    else if (status == STATUS_OK)
+        log_line(LOG_INFO, "waiting for node 0 at %s port %u, at most %d s", g->nodes.address,
+                 g->nodes.port, GROUP_MEET_S);
     if (status == STATUS_OK)
         status = channel_meet(g->channel, &facts, GROUP_MEET_S, err);
     facts_free(&facts);

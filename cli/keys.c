@@ -21,12 +21,11 @@ static void key_add(struct texts *list, const char *key, struct arena *arena)
     list->at[list->count++] = key;
 }
 
-// Warns if other users can read the file: any of them could use the server.
-static void readers_warn(const char *path)
+void secret_file_warn(const char *option, const char *path)
 {
     struct stat about;
     if (stat(path, &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0)
-        log_line(LOG_WARNING, "--api-key-file %s can be read by other users: chmod 600 it", path);
+        log_line(LOG_WARNING, "%s %s can be read by other users: chmod 600 it", option, path);
 }
 
 // Splits the text in place and appends its keys: the list points into the text.
@@ -56,7 +55,7 @@ static enum status file_keys(struct serve_keys *out, const char *path, struct ar
     enum status status = file_read(&out->file, arena, path, KEY_FILE_BYTES_MAX, err);
     if (status != STATUS_OK)
         return status;
-    readers_warn(path);
+    secret_file_warn("--api-key-file", path);
     if (memchr(out->file.at, '\0', out->file.bytes))
         return error_set(err, STATUS_INVALID,
                          "%s contains a NUL byte: write it as text, one key per line", path);

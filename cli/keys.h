@@ -27,6 +27,9 @@ enum status keys_collect(struct serve_keys *out, const struct serve_settings *se
 enum status keys_of_file(struct serve_keys *out, const char *path, struct arena *arena,
                          struct error *err) MUST_USE;
 
+// Warns if other users can read the file of an option: any of them could use what it protects.
+void secret_file_warn(const char *option, const char *path);
+
 // Overwrites all plain keys, also on the command line (which 'ps' shows) and in the environment.
 // Call it once the server has stored their hashes and a generated key was printed.
 void keys_wipe(struct serve_keys *keys);

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -17,6 +18,7 @@ from harness import KEY, MODELS, Server, Skip, WEFT, amount, chat, full_only, lo
 from test_life import wait_for
 
 DEMO = MODELS / "weft-demo-chat"
+TWO = "--nnodes", "2", "--node-rank", "0", "--tensor-parallel-size", "2", "--device", "cpu"
 PROMPTS = ("Once upon a time", "Tell me of the sea. " * 20, "A song")
 
 
@@ -159,6 +161,16 @@ def test_nodes_that_differ_do_not_start():
             (("--nnodes", "2", "--node-rank", "0", "--tensor-parallel-size", "3"), "--tensor-parallel-size 3 cannot be divided among 2 nodes")):
         done = subprocess.run([WEFT, "serve", f"demo={DEMO}", *more], capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and sentence in done.stderr, done.stderr
+    with tempfile.NamedTemporaryFile("w") as secret:
+        secret.write("abc")
+        secret.flush()
+        os.chmod(secret.name, 0o644)
+        for path, sentences in ((secret.name, (f"{secret.name} can be read by other users: chmod 600 it",
+                                               f"--cluster-secret-file {secret.name} must contain 64 hexadecimal digits")),
+                                ("/nowhere", ("--cluster-secret-file: cannot open /nowhere",))):
+            done = subprocess.run([WEFT, "serve", f"demo={DEMO}", *TWO, "--cluster-secret-file", path],
+                                  capture_output=True, text=True, timeout=60)
+            assert done.returncode != 0 and all(s in done.stderr for s in sentences), done.stderr
     done = subprocess.run([WEFT, "serve", f"demo={DEMO}", "--tensor-parallel-size", "2", "--nnodes", "2", "--node-rank", "1",
                            "--master-addr", "192.0.2.1", "--device", "cpu", "--api-key", KEY],
                           capture_output=True, text=True, timeout=60)
