@@ -255,7 +255,7 @@ def test_nodes_that_differ_between_two_starts():
             refused = r"error .*node 0 at tcp://192.0.2.1:29501 does not accept the connection: give all nodes the same"
             server.errors((1, -signal.SIGKILL), (r"warning a connection to the port of the nodes was refused: it has another secret", refused),
                           lambda: returns_with(wrong))
-            assert node.codes[-1] == 1
+            wait_for(lambda: node.codes[-1] == 1, "no end with 1")
             node.args = right
             assert server.answer() == want
 
