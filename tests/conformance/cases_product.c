@@ -109,38 +109,99 @@ static void codes_case(struct trial *t, uint64_t seed)
                t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
 
-// In the default mode a device chooses among algorithms by the number of rows: a product of each
-// number of rows for which it chooses, first while it chooses, then with the choice.
+// One of the two forms of products in tuned_case.
+struct tuned_form {
+    struct gemm_args args;
+    float *want; // [rows][y_stride], zero after each row's end
+};
+
+// Makes 16-bit or float32 products with bias and without gaps between rows, or float32 products
+// without bias and with gaps. plain: [most][n], the product without bias.
+static struct tuned_form tuned_form_make(struct trial *t, enum dtype act, const float *x,
+                                         const float *plain, const struct trial_weight *w,
+                                         const struct trial_weight *bias, uint32_t most)
+{
+    const struct weight_shape *shape = &w->device.shape;
+    uint32_t gap = bias ? 0 : 8, x_stride = shape->k + gap, y_stride = shape->n + gap;
+    enum dtype y_dtype = bias ? act : DTYPE_F32;
+    const float *add = bias ? bias->reference.data : NULL;
+    float *spread = trial_heap(t, (size_t)most * x_stride * sizeof *spread);
+    struct tuned_form out = {.want = trial_heap(t, (size_t)most * y_stride * sizeof(float))};
+    for (size_t r = 0; r < most; r++) {
+        for (uint32_t i = 0; i < x_stride; i++)
+            spread[r * x_stride + i] = i < shape->k ? x[r * shape->k + i] : NAN;
+        for (uint32_t j = 0; j < shape->n; j++)
+            out.want[r * y_stride + j] = plain[r * shape->n + j] + (add ? add[j] : 0);
+    }
+    out.args =
+        (struct gemm_args){.x_dtype = act,
+                           .y_dtype = y_dtype,
+                           .x = trial_put_floats(t, spread, (size_t)most * x_stride, act),
+                           .weight = &w->device,
+                           .bias = bias ? &bias->device : NULL,
+                           .y = trial_device(t, (size_t)most * y_stride * dtype_bytes(y_dtype)),
+                           .x_stride = x_stride,
+                           .y_stride = y_stride};
+    return out;
+}
+
+// Float32 results of 16-bit factors: sums of tensor cores over k = 1,024 have a relative error of
+// about 1e-6 (decision 0068); an algorithm that rounds parts to 16 bits would have 1e-3.
+static double tuned_bound(const struct trial *t, enum dtype act, enum dtype y_dtype)
+{
+    return y_dtype == DTYPE_F32 && act != DTYPE_F32 ? 1e-5 : product_bound(t, act, act);
+}
+
+// Runs a product while the device chooses an algorithm for this number of rows and with the choice;
+// if `less`, also with one row less, for which the same choice holds.
+static void tuned_runs(struct trial *t, struct tuned_form *form, uint32_t rows, bool less,
+                       float *got)
+{
+    for (uint32_t run = 0; run < (less ? 3 : 2); run++) {
+        form->args.rows = rows - run / 2;
+        trial_true(t, "gemm of a tuned count of rows runs",
+                   t->api->ops->gemm(t->stream, &form->args) == STATUS_OK);
+        size_t size = (size_t)form->args.rows * form->args.y_stride;
+        trial_fetch_to(t, got, form->args.y, size, form->args.y_dtype);
+        trial_close_to(t, "gemm of a tuned count of rows", got, form->want, size,
+                       tuned_bound(t, form->args.x_dtype, form->args.y_dtype));
+    }
+}
+
+// In the default mode a device chooses among algorithms by the number of rows: products of each
+// number for which it chooses, up to 1,024.
 static void tuned_case(struct trial *t, enum dtype act)
 {
     const struct device_api *api = t->api;
+    uint32_t tokens_max = t->limits.step.tokens_max;
+    struct attn_shape attn = t->limits.attn;
+    t->limits.step.tokens_max = trial_few > 0 ? tokens_max : 1024;
     trial_begin(t, 9800 + (uint64_t)act);
-    uint32_t n = trial_few > 0 ? 24 : 384, k = trial_few > 0 ? 40 : 1024;
+    trial_shape(t, &attn);
+    // not a multiple of the wide kernel's tile
+    uint32_t n = trial_few > 0 ? 24 : 264, k = trial_few > 0 ? 40 : 1024;
     uint32_t most = t->limits.step.tokens_max;
     struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = act, .n = n, .k = k};
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
     struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
     float *x = trial_floats(t, (size_t)most * k, act, 1);
-    float *want = trial_heap(t, (size_t)most * n * sizeof *want);
-    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.reference, &bias.reference, want,
-                             most,      k,         n};
+    float *plain = trial_heap(t, (size_t)most * n * sizeof *plain);
+    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.reference, NULL, plain, most, k, n};
     reference_gemm(&args);
-    args.x_dtype = args.y_dtype = act;
-    args.x = trial_put_floats(t, x, (size_t)most * k, act);
-    args.weight = &w.device;
-    args.bias = &bias.device;
-    args.y = trial_device(t, (size_t)most * n * dtype_bytes(act));
-    for (uint32_t rows = api->tune(t->stream, 0); rows; rows = api->tune(t->stream, rows))
-        for (int run = 0; run < 2; run++) {
-            args.rows = rows;
-            trial_true(t, "gemm of a tuned count of rows runs",
-                       api->ops->gemm(t->stream, &args) == STATUS_OK);
-            size_t size = (size_t)rows * n;
-            trial_close_to(t, "gemm of a tuned count of rows",
-                           trial_fetch_floats(t, args.y, size, act), want, size,
-                           product_bound(t, act, act));
-        }
+    struct tuned_form forms[2] = {tuned_form_make(t, act, x, plain, &w, &bias, most),
+                                  tuned_form_make(t, act, x, plain, &w, NULL, most)};
+    float *got = trial_heap(t, (size_t)most * (n + 8) * sizeof *got);
+    uint32_t before = 0, count = 0;
+    for (uint32_t rows = api->tune(t->stream, 0); rows; rows = api->tune(t->stream, rows)) {
+        for (uint32_t form = 0; form < 2; form++)
+            tuned_runs(t, &forms[form], rows, rows - before > 1, got);
+        before = rows;
+        count++;
+    }
+    trial_true(t, "the device tunes several counts of rows", count > 2);
+    t->limits.step.tokens_max = tokens_max;
+    trial_shape(t, &attn);
 }
 
 void try_gemm(struct trial *t, enum dtype act)

@@ -240,17 +240,25 @@ void *trial_put_floats(struct trial *t, const float *x, size_t n, enum dtype dty
     return trial_put(t, bits, n * sizeof *bits);
 }
 
+void trial_fetch_to(struct trial *t, float *x, const void *from, size_t n, enum dtype dtype)
+{
+    if (dtype == DTYPE_F32) {
+        trial_fetch(t, x, from, n * sizeof *x);
+        return;
+    }
+    char *halves = (char *)x + n * sizeof(uint16_t); // widened in place, in ascending order
+    trial_fetch(t, halves, from, n * sizeof(uint16_t));
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, halves + i * sizeof bits, sizeof bits);
+        x[i] = dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+    }
+}
+
 float *trial_fetch_floats(struct trial *t, const void *from, size_t n, enum dtype dtype)
 {
     float *x = trial_heap(t, n * sizeof *x);
-    if (dtype == DTYPE_F32) {
-        trial_fetch(t, x, from, n * sizeof *x);
-        return x;
-    }
-    uint16_t *bits = trial_heap(t, n * sizeof *bits);
-    trial_fetch(t, bits, from, n * sizeof *bits);
-    for (size_t i = 0; i < n; i++)
-        x[i] = dtype == DTYPE_BF16 ? bf16_to_f32(bits[i]) : f16_to_f32(bits[i]);
+    trial_fetch_to(t, x, from, n, dtype);
     return x;
 }
 

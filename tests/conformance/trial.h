@@ -69,10 +69,11 @@ void *trial_put(struct trial *t, const void *from, size_t bytes);
 void trial_fetch(struct trial *t, void *to, const void *from, size_t bytes);
 
 // trial_floats returns random floats that the dtype can represent. trial_put_floats copies floats
-// to the device in that dtype, trial_fetch_floats copies them back.
+// to the device in that dtype, trial_fetch_floats copies them back, trial_fetch_to into x[n].
 float *trial_floats(struct trial *t, size_t n, enum dtype dtype, float deviation);
 void *trial_put_floats(struct trial *t, const float *x, size_t n, enum dtype dtype);
 float *trial_fetch_floats(struct trial *t, const void *from, size_t n, enum dtype dtype);
+void trial_fetch_to(struct trial *t, float *x, const void *from, size_t n, enum dtype dtype);
 float trial_rounded(float x, enum dtype dtype);
 
 struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape *shape,
