@@ -4,8 +4,8 @@
 // and `recv` are reserved for pipeline stages.
 //
 // A sum is made in float32 in the order of the ranks and rounded once. So it is equal on all ranks
-// and does not depend on the batch. (Exception: cuda with --no-exact, where NCCL chooses the
-// order.)
+// and does not depend on the batch. (Exception: cuda with --no-exact, where NCCL chooses the order
+// and may round partial sums to the activation type.)
 #pragma once
 
 #include "kernels/dtype.h"
@@ -24,6 +24,9 @@ struct all_reduce_args {
     void *out;       // [count] act; must not be `in`
     uint64_t count;
     uint32_t ranks; // ranks of the communicator
+    // true: this rank's part is in `out`, in act, and `in` is not used. Only for devices whose
+    // facts have sums_in_place.
+    bool in_place;
 };
 
 // Puts the columns of all ranks side by side: the columns of rank r end before ends[r], where those

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 12, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 13, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -47,6 +47,7 @@ struct device_facts {
     uint32_t steps_in_flight;  // 0: launch returns when the step is done (cpu); 1: cuda and simt
     bool graphs;               // true if graph_* are supported
     bool exact;                // true in exact mode
+    bool sums_in_place;        // true if all_reduce sums parts in the activation type, in place
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
     bool kv_int8;                       // true if keys and values can be int8

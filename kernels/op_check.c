@@ -316,7 +316,7 @@ const char *all_reduce_check(const struct all_reduce_args *a)
         return "all_reduce: activations are float32, bfloat16 or float16";
     if (a->ranks == 0 || a->ranks > RANKS_MAX)
         return "all_reduce: a communicator has 1 to 8 ranks";
-    if (a->count > 0 && (!a->in || !a->out || a->in == a->out))
+    if (a->count > 0 && (!a->out || (!a->in_place && (!a->in || a->in == a->out))))
         return "all_reduce: input or output are missing, or the same";
     return "";
 }

@@ -220,6 +220,8 @@ static enum status linked_sums(struct stream *stream, const struct all_reduce_ar
 
 enum status cpu_all_reduce(struct stream *stream, const struct all_reduce_args *args)
 {
+    if (args->in_place)
+        return STATUS_UNSUPPORTED;
     struct comm_args mine = {.in = args->in, .out = args->out, .count = args->count};
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)

@@ -217,6 +217,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     out->graphs = true;
     out->experts = true;
     out->exact = device->exact;
+    out->sums_in_place = !device->exact;
     if (cudaGetDeviceCount(&count) != cudaSuccess)
         error_forget();
     out->ranks_max = count < 1 ? 1 : count < RANKS_MAX ? (uint32_t)count : RANKS_MAX;

@@ -17,7 +17,7 @@ typedef struct {
     char internal[128];
 } ncclUniqueId; // names a communicator whose ranks are in several processes
 typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // other values are errors
-typedef enum { ncclFloat32 = 7 } ncclDataType_t;
+typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 
 // X(result, name, arguments)

@@ -6,12 +6,12 @@
 static enum status decoder_embed(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    bool alone = model->sizes.ranks == 1;
+    bool apart = model->parts_apart;
     struct embed_args args = {
-        .act = alone ? model->act : DTYPE_F32,
+        .act = apart ? DTYPE_F32 : model->act,
         .table = weight_at(f->weights, MODEL_EMBED),
         .token = model_state(model, model->layout.token),
-        .out = model_act(model, alone ? op->out : BUFFER_PARTIAL),
+        .out = model_act(model, apart ? BUFFER_PARTIAL : op->out),
         .token_count = f->rows,
         .width = model->sizes.hidden,
         .first = model->sizes.vocab.first,
@@ -19,7 +19,7 @@ static enum status decoder_embed(struct forward *f, const struct forward_op *op)
         .scale = model->embed_scale,
     };
     enum status status = op_embed(model, &args);
-    return alone || status != STATUS_OK ? status : forward_ranks_sum(f, op->out);
+    return status == STATUS_OK ? forward_ranks_sum(f, op->out) : status;
 }
 
 // Returns the weight of the product that follows an op, which the op may prefetch, or NULL if

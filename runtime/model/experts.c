@@ -57,11 +57,11 @@ enum status layer_experts(struct forward *f, const struct forward_op *op)
 enum status layer_combine(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    bool alone = model->sizes.ranks == 1;
-    void *out = model_act(model, alone ? op->out : BUFFER_PARTIAL);
+    bool apart = model->parts_apart;
+    void *out = model_act(model, apart ? BUFFER_PARTIAL : op->out);
     struct combine_args args = {
         .act = model->act,
-        .out_dtype = alone ? model->act : DTYPE_F32,
+        .out_dtype = apart ? DTYPE_F32 : model->act,
         .routing = routing_of(f),
         .y = model_act(model, op->in),
         .shared = op->add == BUFFER_NONE ? NULL : out,
@@ -72,5 +72,5 @@ enum status layer_combine(struct forward *f, const struct forward_op *op)
         .held = model->sizes.experts.count,
     };
     enum status status = op_combine(model, &args);
-    return alone || status != STATUS_OK ? status : forward_ranks_sum(f, op->out);
+    return status == STATUS_OK ? forward_ranks_sum(f, op->out) : status;
 }

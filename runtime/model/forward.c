@@ -66,27 +66,28 @@ enum status forward_ranks_sum(const struct forward *f, enum model_buffer out)
     struct model *model = f->model;
     struct all_reduce_args args = {
         .act = model->act,
-        .in = model_act(model, BUFFER_PARTIAL),
+        .in = model->parts_apart ? model_act(model, BUFFER_PARTIAL) : NULL,
         .out = model_act(model, out),
         .count = (uint64_t)f->rows * model->sizes.hidden,
         .ranks = model->sizes.ranks,
+        .in_place = !model->parts_apart,
     };
+    if (model->sizes.ranks == 1)
+        return STATUS_OK;
     model->collectives_started++;
     return op_all_reduce(model, &args);
 }
 
 enum status forward_sum(struct forward *f, const struct forward_op *op)
 {
-    if (f->model->sizes.ranks == 1)
-        return forward_gemm(f, op);
-    enum status status = forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);
+    enum status status = forward_part(f, op);
     return status == STATUS_OK && f->host ? forward_ranks_sum(f, op->out) : status;
 }
 
 enum status forward_part(struct forward *f, const struct forward_op *op)
 {
-    bool alone = f->model->sizes.ranks == 1;
-    return alone ? forward_gemm(f, op) : forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);
+    return f->model->parts_apart ? forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL)
+                                 : forward_gemm(f, op);
 }
 
 enum status forward_head(struct forward *f, const struct forward_op *op)

@@ -56,7 +56,7 @@ FORWARD_OP(forward_vector_norm);    // LayerNorm of a module
 FORWARD_OP(forward_vector_tanh);    // tanh of a module's output, in place
 FORWARD_OP(forward_vectors);        // vectors of the activation type to f32, normalised
 FORWARD_OP(forward_score_activate); // activation of a score's dense layer, in place
-// out = sum of BUFFER_PARTIAL of all ranks, [T][hidden].
+// out = sum of the parts of all ranks (model.parts_apart), [T][hidden]; does nothing with one rank.
 enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MUST_USE;
 
 // Ops of layers.

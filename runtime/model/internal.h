@@ -117,6 +117,9 @@ struct model {
     uint64_t weights_bytes;
     struct weight *weights; // [weight_list.table_count]
     struct forward_lists lists;
+    // true: several ranks write their parts in float32 to BUFFER_PARTIAL; false: in the activation
+    // type to the output of an op, where they are summed (or there is one rank)
+    bool parts_apart;
     float embed_scale;                               // factor of the embeddings; 0: none
     struct attn_shape shapes[CONFIG_KINDS_MAX];      // attention of each kind of layer
     struct kv_strides kv_strides[CONFIG_LAYERS_MAX]; // by layer

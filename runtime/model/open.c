@@ -180,6 +180,9 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->block_bytes = parts->block_bytes;
     forward_lists_make(&m->lists, &parts->config);
     m->embed_scale = embed_scale(parts);
+    struct device_facts facts;
+    parts->api->facts(parts->device, &facts);
+    m->parts_apart = m->sizes.ranks > 1 && !facts.sums_in_place;
     memcpy(m->shapes, parts->shapes, sizeof m->shapes);
     memcpy(m->kv_strides, parts->kv_strides, sizeof m->kv_strides);
     m->weights_bytes = parts->options.copy_of ? 0 : parts->weights.bytes;

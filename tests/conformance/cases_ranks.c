@@ -96,8 +96,8 @@ static struct all_reduce_args reduce_args(const struct rank *r, uint32_t round, 
 {
     enum dtype act = r->ranks->act;
     size_t at = (size_t)round * COUNT_MAX;
-    return (struct all_reduce_args){act, in + at, (char *)out + at * dtype_bytes(act),
-                                    count_of(round), r->ranks->size};
+    return (struct all_reduce_args){
+        act, in + at, (char *)out + at * dtype_bytes(act), count_of(round), r->ranks->size, false};
 }
 
 static struct all_gather_args gather_args(const struct rank *r, uint32_t round, float *in,

@@ -57,7 +57,7 @@ static void *call_main(void *argument)
 {
     struct call *call = argument;
     float in[COUNT] = {0}, out[COUNT];
-    struct all_reduce_args args = {DTYPE_F32, in, out, call->count, call->ranks};
+    struct all_reduce_args args = {DTYPE_F32, in, out, call->count, call->ranks, false};
     for (uint32_t i = 0; i < call->calls; i++)
         call->status = device_cpu()->ops->all_reduce(call->stream, &args);
     return NULL;
@@ -265,7 +265,7 @@ struct large {
 static void *large_main(void *argument)
 {
     struct large *l = argument;
-    struct all_reduce_args sum = {DTYPE_F32, l->in, l->sum, LARGE_ROWS * LARGE, 2};
+    struct all_reduce_args sum = {DTYPE_F32, l->in, l->sum, LARGE_ROWS * LARGE, 2, false};
     struct all_gather_args gather = {.in = l->in,
                                      .out = l->out,
                                      .rows = LARGE_ROWS,

@@ -99,7 +99,7 @@ static void *job_main(void *argument)
     for (uint64_t i = 0; i < count; i++)
         in[i] = value(job->rank, i);
     if (job->count > 0) {
-        struct all_reduce_args args = {DTYPE_F32, in, job->out, count, job->ranks};
+        struct all_reduce_args args = {DTYPE_F32, in, job->out, count, job->ranks, false};
         job->status = device_cpu()->ops->all_reduce(job->stream, &args);
     } else {
         struct all_gather_args args = *job->columns;

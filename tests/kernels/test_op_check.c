@@ -414,7 +414,7 @@ static void test_collectives(void **state)
 {
     (void)state;
     static float other[4];
-    const struct all_reduce_args valid_all_reduce = {DTYPE_F32, other, there, 4, 2};
+    const struct all_reduce_args valid_all_reduce = {DTYPE_F32, other, there, 4, 2, false};
     TRY(all_reduce, NULL, );
     TRY(all_reduce, NULL, a.act = DTYPE_BF16);
     TRY(all_reduce, acts, a.act = DTYPE_I8);
@@ -425,6 +425,8 @@ static void test_collectives(void **state)
     TRY(all_reduce, "input or output are missing", a.out = NULL);
     TRY(all_reduce, "or the same", a.in = there);
     TRY(all_reduce, NULL, a.count = 0; a.in = NULL; a.out = NULL);
+    TRY(all_reduce, NULL, a.in_place = true; a.in = NULL);
+    TRY(all_reduce, "input or output are missing", a.in_place = true; a.out = NULL);
     const struct all_gather_args valid_all_gather = {other, there, 2, 4, 2, {1, 4}};
     TRY(all_gather, NULL, );
     TRY(all_gather, "1 to 8 ranks", a.ranks = 0);

@@ -23,8 +23,7 @@ using namespace simt;
 namespace
 {
 
-// The values of NCCL's enums, so that wrong ones in nccl.h are detected.
-const int float32_type = 7, sum_operation = 0;
+const int sum_operation = 0; // NCCL's value, so that a wrong one in nccl.h is detected
 const ncclResult_t unhandled = (ncclResult_t)1, system_error = (ncclResult_t)2,
                    invalid_usage = (ncclResult_t)5, remote_error = (ncclResult_t)6;
 
@@ -60,19 +59,17 @@ void numbers_compare(const meeting &m, uint64_t number)
     }
 }
 
-// Sums as in a ring: the order depends on the position of the element, as it may with NCCL.
 void sums_make(const meeting &m)
 {
-    size_t count = m.calls.at(0).count, size = m.calls.size();
-    std::vector<float> sums(count);
-    for (size_t i = 0; i < count; i++) {
-        size_t first = i * size / count;
-        sums[i] = m.calls.at((unsigned)first).from[i];
-        for (size_t r = 1; r < size; r++)
-            sums[i] += m.calls.at((unsigned)((first + r) % size)).from[i];
-    }
+    const call &first = m.calls.at(0);
+    std::vector<const void *> data;
     for (auto &entry : m.calls)
-        memcpy(entry.second.to, sums.data(), count * sizeof(float));
+        data.push_back(entry.second.from);
+    std::vector<char> sums(first.count * element_bytes(first.type));
+    for (size_t i = 0; i < first.count; i++)
+        element_sum(first, i, data, sums.data());
+    for (auto &entry : m.calls)
+        memcpy(entry.second.to, sums.data(), sums.size());
     counts.nccl_sums++;
 }
 
@@ -81,9 +78,10 @@ void copies_make(const meeting &m)
     for (auto &to : m.calls)
         for (auto &from : m.calls) {
             const call &c = from.second;
-            size_t at = c.kind == ALL_GATHER ? from.first * c.count : 0;
+            size_t bytes = c.count * element_bytes(c.type);
+            size_t at = c.kind == ALL_GATHER ? from.first * bytes : 0;
             if (c.kind == ALL_GATHER || (int)from.first == c.root)
-                memmove(to.second.to + at, c.from, c.count * sizeof(float));
+                memmove((char *)to.second.to + at, c.from, bytes);
         }
     counts.nccl_copies++;
 }
@@ -213,12 +211,13 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
             report("rank %u stays in a call and nobody aborts it", who.rank);
         return ncclSuccess;
     }
-    size_t sent = c.count * sizeof(float);
+    size_t sent = c.count * element_bytes(c.type);
     size_t got = c.kind == ALL_GATHER ? sent * who.ranks->size : sent;
     bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
     if (!stream_accepts(stream))
         return unhandled;
-    if (c.type != float32_type || stream_device(stream) != who.device ||
+    bool typed = c.kind == ALL_REDUCE ? element_bytes(c.type) != 0 : c.type == FLOAT32_TYPE;
+    if (!typed || stream_device(stream) != who.device ||
         (sends && !on_own_device(who, c.from, sent)) || !on_own_device(who, c.to, got))
         return invalid_usage;
     auto make = [who = comm->who, held = comm->who->ranks->held, c] { return joint_make(who, c); };
@@ -345,17 +344,17 @@ static ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, nccl
                comm->who->rank, (int)op);
         return invalid_usage;
     }
-    return enqueue(comm, {ALL_REDUCE, (const float *)from, (float *)to, count, type, 0}, stream);
+    return enqueue(comm, {ALL_REDUCE, from, to, count, type, 0}, stream);
 }
 static ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
                                   ncclComm_t comm, cudaStream_t stream)
 {
-    return enqueue(comm, {ALL_GATHER, (const float *)from, (float *)to, count, type, 0}, stream);
+    return enqueue(comm, {ALL_GATHER, from, to, count, type, 0}, stream);
 }
 static ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return enqueue(comm, {BROADCAST, (const float *)from, (float *)to, count, type, root}, stream);
+    return enqueue(comm, {BROADCAST, from, to, count, type, root}, stream);
 }
 static ncclResult_t ncclGroupStart(void)
 {

@@ -48,11 +48,42 @@ struct rank_file {
     {
         return ((head *)at)->seats[rank];
     }
-    float *data(unsigned rank) const
+    char *data(unsigned rank) const
     {
-        return (float *)(at + HEAD + rank * PLACE);
+        return at + HEAD + rank * PLACE;
     }
 };
+
+size_t element_bytes(int type)
+{
+    return type == FLOAT32_TYPE ? 4 : type == FLOAT16_TYPE || type == BFLOAT16_TYPE ? 2 : 0;
+}
+
+static float element_get(const void *at, size_t i, int type)
+{
+    if (type == FLOAT32_TYPE)
+        return ((const float *)at)[i];
+    uint16_t bits = ((const uint16_t *)at)[i];
+    return type == FLOAT16_TYPE ? f16_widen(bits) : bf16_to_float(bits);
+}
+
+static void element_put(void *at, size_t i, int type, float value)
+{
+    if (type == FLOAT32_TYPE)
+        ((float *)at)[i] = value;
+    else
+        ((uint16_t *)at)[i] = type == FLOAT16_TYPE ? float_to_f16(value) : float_to_bf16(value);
+}
+
+void element_sum(const call &c, size_t i, const std::vector<const void *> &data, void *to)
+{
+    size_t first = i * data.size() / c.count;
+    element_put(to, i, c.type, element_get(data[first], i, c.type));
+    for (size_t r = 1; r < data.size(); r++)
+        element_put(to, i, c.type,
+                    element_get(to, i, c.type) +
+                        element_get(data[(first + r) % data.size()], i, c.type));
+}
 
 void call_compare(const call &c, unsigned rank, const call &first, uint64_t number)
 {
@@ -132,13 +163,13 @@ bool file_arrive(rank_file &file, unsigned rank, uint64_t number, const call &c)
         for (unsigned r = 0; r < file.ranks; r++)
             if (file.of(r).read < number)
                 return false;
-        if (c.count * sizeof(float) > PLACE) {
+        if (c.count * element_bytes(c.type) > PLACE) {
             report("rank %u: %zu elements do not fit into the file of the ranks", rank, c.count);
             return false;
         }
         memory_show(true);
         if (c.kind != BROADCAST || (unsigned)c.root == rank)
-            memcpy(file.data(rank), c.from, c.count * sizeof(float));
+            memcpy(file.data(rank), c.from, c.count * element_bytes(c.type));
         memory_show(false);
         own.last = c;
         own.stored = number + 1;
@@ -149,16 +180,13 @@ bool file_arrive(rank_file &file, unsigned rank, uint64_t number, const call &c)
     return true;
 }
 
-// Sums as in a ring: the order depends on the position of the element, as it may with NCCL.
 static void sums_take(const rank_file &file, const call &c)
 {
-    for (size_t i = 0; i < c.count; i++) {
-        unsigned first = (unsigned)(i * file.ranks / c.count);
-        float sum = file.data(first)[i];
-        for (unsigned r = 1; r < file.ranks; r++)
-            sum += file.data((first + r) % file.ranks)[i];
-        c.to[i] = sum;
-    }
+    std::vector<const void *> data;
+    for (unsigned r = 0; r < file.ranks; r++)
+        data.push_back(file.data(r));
+    for (size_t i = 0; i < c.count; i++)
+        element_sum(c, i, data, c.to);
     counts.nccl_sums++;
 }
 
@@ -168,11 +196,12 @@ void file_leave(rank_file &file, unsigned rank, uint64_t number, const call &c)
     if (counts.reports == 0 && c.kind == ALL_REDUCE) {
         sums_take(file, c);
     } else if (counts.reports == 0) {
+        size_t bytes = c.count * element_bytes(c.type);
         for (unsigned r = 0; r < file.ranks; r++)
             if (c.kind == ALL_GATHER)
-                memcpy(c.to + r * c.count, file.data(r), c.count * sizeof(float));
+                memcpy((char *)c.to + r * bytes, file.data(r), bytes);
             else if ((int)r == c.root)
-                memcpy(c.to, file.data(r), c.count * sizeof(float));
+                memcpy(c.to, file.data(r), bytes);
         counts.nccl_copies++;
     }
     file.of(rank).read = number + 1;

@@ -15,11 +15,18 @@ enum call_kind { ALL_REDUCE, ALL_GATHER, BROADCAST };
 
 struct call {
     call_kind kind;
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
     size_t count;
-    int type, root;
+    int type, root; // type: of NCCL's enum; only all_reduce has others than float32
 };
+
+// The values of NCCL's enum, so that wrong ones in nccl.h are detected.
+enum { FLOAT16_TYPE = 6, FLOAT32_TYPE = 7, BFLOAT16_TYPE = 9 };
+size_t element_bytes(int type); // 0: the stand-in does not know the type
+// Sums element i of the data of all ranks as in a ring: the order depends on the position of the
+// element, as it may with NCCL, and each partial sum is rounded to the type.
+void element_sum(const call &c, size_t i, const std::vector<const void *> &data, void *to);
 
 // Reports a call of a rank that differs from that of rank 0.
 void call_compare(const call &c, unsigned rank, const call &first, uint64_t number);

@@ -65,7 +65,7 @@ static void pair_open(struct pair *p, int exact)
 
 static enum status reduce_of(struct pair *p, uint32_t rank, uint64_t count, uint32_t ranks)
 {
-    struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, ranks};
+    struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, ranks, false};
     p->api->thread_begin(p->stream[rank]);
     return p->api->ops->all_reduce(p->stream[rank], &args);
 }
@@ -204,6 +204,69 @@ static void test_who_adds(void **state)
         assert_int_equal(counts.nccl_copies, exact);
         pair_close(&p);
     }
+}
+
+// Without exact mode NCCL sums parts in place, in their type; exact mode refuses it.
+static void test_sums_in_place(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct pair p;
+        struct error err = {0};
+        struct simt_counts counts;
+        struct device_facts facts;
+        simt_reset();
+        pair_open(&p, 0);
+        p.api->facts(p.device[0], &facts);
+        assert_true(facts.sums_in_place);
+        simt_read(&counts);
+        uint64_t launched = counts.launches;
+        void *host[SIZE];
+        for (uint32_t r = 0; r < SIZE; r++) {
+            float parts[COUNT];
+            uint16_t narrow[COUNT];
+            for (uint32_t j = 0; j < COUNT; j++) { // sums with at most eight bits
+                parts[j] = r == 0 ? (float)j : -2.0f * (float)j + 1;
+                narrow[j] = types[i] == DTYPE_F16 ? f32_to_f16(parts[j]) : f32_to_bf16(parts[j]);
+            }
+            const void *from = types[i] == DTYPE_F32 ? (const void *)parts : narrow;
+            assert_int_equal(
+                p.api->upload(p.device[r], p.out[r], from, COUNT * dtype_bytes(types[i]), &err),
+                STATUS_OK);
+            struct all_reduce_args args = {
+                .act = types[i], .out = p.out[r], .count = COUNT, .ranks = SIZE, .in_place = true};
+            p.api->thread_begin(p.stream[r]);
+            assert_int_equal(p.api->ops->all_reduce(p.stream[r], &args), STATUS_OK);
+            assert_int_equal(p.api->host_alloc(p.device[r], &host[r], COUNT * 4, &err), STATUS_OK);
+            assert_int_equal(
+                p.api->copy_out(p.stream[r], host[r], p.out[r], COUNT * dtype_bytes(types[i])),
+                STATUS_OK);
+            assert_int_equal(p.api->signal(p.stream[r], p.word[r], 1), STATUS_OK);
+        }
+        for (uint32_t r = 0; r < SIZE; r++) {
+            assert_int_equal(wait_for(&p, r, &err), STATUS_OK);
+            for (uint32_t j = 0; j < COUNT; j++) {
+                uint16_t bits = ((const uint16_t *)host[r])[j];
+                float got = types[i] == DTYPE_F32    ? ((const float *)host[r])[j]
+                            : types[i] == DTYPE_BF16 ? bf16_to_f32(bits)
+                                                     : f16_to_f32(bits);
+                assert_true(got == 1.0f - (float)j);
+            }
+            p.api->host_free(p.device[r], host[r], COUNT * 4);
+        }
+        simt_read(&counts);
+        assert_int_equal(counts.nccl_sums, 1);
+        assert_int_equal(counts.launches - launched, SIZE); // the signals
+        assert_string_equal(simt_first_report(), "");
+        pair_close(&p);
+    }
+    struct pair p;
+    pair_open(&p, 1);
+    struct all_reduce_args args = {
+        .act = DTYPE_F32, .out = p.out[0], .count = COUNT, .ranks = SIZE, .in_place = true};
+    assert_int_equal(p.api->ops->all_reduce(p.stream[0], &args), STATUS_UNSUPPORTED);
+    pair_close(&p);
 }
 
 // all_gather uses the buffer of sampling: rows that do not fit are refused and leave the rank
@@ -550,6 +613,7 @@ int main(void)
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_the_library_is_in_the_plan),
         cmocka_unit_test(test_who_adds),
+        cmocka_unit_test(test_sums_in_place),
         cmocka_unit_test(test_columns_have_the_room_of_sampling),
         cmocka_unit_test(test_nothing_begins_early_behind_it),
         cmocka_unit_test(test_a_late_rank_is_no_fault),

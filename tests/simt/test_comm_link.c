@@ -143,7 +143,7 @@ static void process_close(struct process *p)
 static enum status collectives_call(struct process *p, uint32_t r)
 {
     const struct device_api *api = weft_device_plugin();
-    struct all_reduce_args sums = {DTYPE_F32, p->in[r], p->sums[r], COUNT, RANKS};
+    struct all_reduce_args sums = {DTYPE_F32, p->in[r], p->sums[r], COUNT, RANKS, false};
     struct all_gather_args columns = {
         .in = p->in[r], .out = p->rows[r], .rows = ROWS, .stride = WIDTH, .ranks = RANKS};
     memcpy(columns.ends, ends, sizeof ends);
