@@ -638,7 +638,7 @@ static void shape_report(struct bench *b, const struct model_shape *s, const cha
     for (int i = 0; i < 2; i++)
         if (strcmp(format, "all") == 0 || strcmp(format, dtype_name(dtypes[i])) == 0)
             model_report(b, s, dtypes[i], WEIGHT_FLOATS, what);
-    for (int i = WEIGHT_FLOATS + 1; i < WEIGHT_FORMAT_COUNT; i++) {
+    for (int i = WEIGHT_FLOATS + 1; i < WEIGHT_FORMAT_CODES; i++) {
         const struct weight_format_facts *f = weight_format_facts((enum weight_format)i);
         bool fits = s->hidden % f->elements == 0 && s->ffn % f->elements == 0;
         if (fits && (strcmp(format, "all") == 0 || strcmp(format, f->name) == 0))

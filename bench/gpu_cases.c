@@ -33,23 +33,45 @@ void settle(struct bench *b, struct stream *stream)
     }
 }
 
-// Makes a weight of random numbers of deviation 0.02, on the device.
-static struct weight weight_of(struct bench *b, enum dtype held, uint32_t n, uint32_t k,
-                               uint64_t seed)
+// Fills FP8 codes, and their scales with ones.
+static void codes_fill(uint8_t *codes, float *scales, uint32_t n, uint32_t k)
 {
-    struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .dtype = held, .n = n, .k = k}};
+    for (size_t i = 0; i < (size_t)n * k; i++)
+        codes[i] = (uint8_t)(i * 37 % 64);
+    for (size_t i = 0; i < (size_t)n * (k / FP8_SCALE_COLUMNS + 1); i++)
+        scales[i] = 1;
+}
+
+// Makes a weight of random numbers of deviation 0.02, or of FP8 codes, on the device.
+static struct weight weight_of(struct bench *b, const struct bench_held *held, uint32_t n,
+                               uint32_t k, uint64_t seed)
+{
+    struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .dtype = held->dtype, .n = n, .k = k}};
+    bool codes = held->format != WEIGHT_FLOATS;
+    w.shape.part_count = codes;
+    w.shape.parts[0] = (struct weight_codes){held->format, n};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
     w.data = device_alloc(b, w.bytes);
     struct weight_source source = {
         .fd = -1, .rows = n, .cols = k, .seed = seed, .deviation = 0.02f};
+    void *map = codes ? malloc((size_t)n * k) : NULL;
+    float *scales = codes ? malloc((size_t)n * (k / FP8_SCALE_COLUMNS + 1) * sizeof *scales) : NULL;
+    if (codes && map && scales) {
+        codes_fill(map, scales, n, k);
+        source.format = held->format;
+        source.map = map;
+        source.scales = scales;
+    }
     need(b->api->weight_put(b->device, &w, 0, &source, NULL), "weight");
     need(b->api->weight_finish(b->device, &w, NULL), "weight");
+    free(map);
+    free(scales);
     return w;
 }
 
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed)
 {
-    return weight_of(b, DTYPE_BF16, n, k, seed);
+    return weight_of(b, &(struct bench_held){DTYPE_BF16, WEIGHT_FLOATS}, n, k, seed);
 }
 
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits)
@@ -122,8 +144,8 @@ static void product_launch(struct bench *b, struct stream *stream, void *context
     need(b->api->ops->gemm(stream, &p->args), "gemm");
 }
 
-void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const uint32_t *rows,
-                size_t count)
+void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
+                const uint32_t *rows, size_t count)
 {
     struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n};
     struct stream *stream = open_stream(b, &limits);

@@ -109,10 +109,11 @@ int main(int argc, char **argv)
     static const uint32_t products[][2] = {
         {6144, 4096}, {4096, 4096}, {24576, 4096}, {4096, 12288}};
     static const uint32_t rows[] = {1, 8, 16, 32, 64, 128, 256, 2048, 8192};
+    static const struct bench_held brain = {DTYPE_BF16, WEIGHT_FLOATS};
     for (size_t i = 0; !b.small && i < 4; i++)
-        bench_gemm(&b, DTYPE_BF16, products[i][0], products[i][1], rows, 9);
+        bench_gemm(&b, &brain, products[i][0], products[i][1], rows, 9);
     if (b.small)
-        bench_gemm(&b, DTYPE_BF16, 64, 96, rows, 5);
+        bench_gemm(&b, &brain, 64, 96, rows, 5);
     bench_all_attn(&b);
     bench_experts(&b);
     if (!b.graphs)

@@ -37,9 +37,14 @@ double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, 
 int by_size(const void *a, const void *b); // orders doubles for qsort
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed);
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits);
-// Times a product with weights of a type for each row count, the last row count first.
-void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const uint32_t *rows,
-                size_t count);
+// How the weights of a product are held: as elements of a dtype, or as FP8 codes.
+struct bench_held {
+    enum dtype dtype;
+    enum weight_format format; // WEIGHT_FLOATS, WEIGHT_FP8 or WEIGHT_FP8_128
+};
+// Times a product for each row count, the last row count first.
+void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
+                const uint32_t *rows, size_t count);
 struct attn_bench { // equal rows; KV blocks of 1 << block_shift tokens
     const char *name;
     struct attn_shape shape;

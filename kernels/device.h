@@ -53,6 +53,7 @@ struct device_facts {
     bool kv_int8;                       // true if keys and values can be int8
     bool experts;                       // true if route, gemm_experts and combine are supported
     bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
+    bool e4m3;  // true if weights can be held as FP8 codes
     // Dtypes that weights have if --dtype is not given. float32_runs_as: all weights of a float32
     // checkpoint; quantised_runs_as: the weights of a file with quantised tensors, except those
     // held as codes.

@@ -12,9 +12,12 @@
 //   MXFP4              (twice E2M1 of the code) * scale  groups of 32: scale 2^(e - 128), e a byte
 //   int4_64, _128      (code - 8) * scale          groups of 64, 128: scale f16 (of 32: Q4_0)
 //   int4z_32, _64, _128  (code - zero) * scale     groups: scale f16, zero point of 4 bits
+//   FP8                value of the code * scale   rows: scale f32
+//   FP8_128            value of the code * scale   128 columns of FP8_SCALE_ROWS rows: scale f32
 //
 // Codes are unsigned; Q8_0's int8 elements are held with 128 added. Twice the value of an E2M1 code
-// is an integer (weight_e2m1_twice).
+// is an integer (weight_e2m1_twice). The codes of FP8 and FP8_128 are e4m3, of eight bits: sign,
+// four bits of exponent with bias 7, three of mantissa; 0x7F and 0xFF are NaN.
 #pragma once
 
 #include <stdbool.h>
@@ -36,10 +39,17 @@ enum weight_format {
     WEIGHT_INT4Z_64,
     WEIGHT_INT4Z_128,
     WEIGHT_MXFP4,
+    WEIGHT_FP8, // from here on: where device_facts.e4m3 is true; before: device_facts.codes
+    WEIGHT_FP8_128,
     WEIGHT_FORMAT_COUNT
 };
 
-enum { FORMATS_TEXT = 96 }; // bytes of a list of names: "Q4_K, Q6_K"
+enum { FORMATS_TEXT = 96 };                // bytes of a list of names: "Q4_K, Q6_K"
+enum { WEIGHT_FORMAT_CODES = WEIGHT_FP8 }; // formats before this one: device_facts.codes
+
+// A block of a checkpoint has 128 x 128 elements. Scales are held for fewer rows, so that the rows
+// of several tensors, or the part of a rank, can follow each other in a weight.
+enum { FP8_SCALE_ROWS = 16, FP8_SCALE_COLUMNS = 128 };
 
 struct weight_format_facts {
     const char *name;
@@ -80,6 +90,9 @@ static inline const struct weight_format_facts *weight_format_facts(enum weight_
         [WEIGHT_INT4Z_64] = {"int4z_64", 64, 0, 4, 0, true, false, false, true, false},
         [WEIGHT_INT4Z_128] = {"int4z_128", 128, 0, 4, 0, true, false, false, true, false},
         [WEIGHT_MXFP4] = {"MXFP4", 32, 17, 4, 16, false, false, false, false, true},
+        [WEIGHT_FP8] = {"FP8", 1, 0, 8, 0, false, false, false, false, false},
+        [WEIGHT_FP8_128] = {"FP8_128", FP8_SCALE_COLUMNS, 0, 8, 0, false, false, false, false,
+                            false},
     };
     return &facts[format];
 }

@@ -32,7 +32,9 @@ static bool codes_wrong(const struct weight_shape *shape)
         return true;
     for (uint32_t i = 0; i < shape->part_count; i++) {
         enum weight_format format = shape->parts[i].format;
+        bool e4m3 = format >= WEIGHT_FP8; // one part, for products
         if (format == WEIGHT_FLOATS || format >= WEIGHT_FORMAT_COUNT ||
+            (e4m3 && (shape->part_count > 1 || shape->use != WEIGHT_PRODUCT)) ||
             shape->k % weight_format_facts(format)->elements != 0)
             return true;
         rows += shape->parts[i].rows;

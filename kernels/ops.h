@@ -91,7 +91,7 @@ struct layer_norm_args {
     float epsilon;
 };
 
-// y = x W^T + bias. In exact mode the order of summation is fixed (attn_tiles.h).
+// y = x W^T + bias. In exact mode the order of summation is fixed (attn_tiles.h, weight.h).
 struct gemm_args {
     enum dtype x_dtype, y_dtype; // act in; act or F32 out
     const void *x;               // [rows][k], stride x_stride elements

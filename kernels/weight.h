@@ -32,7 +32,10 @@ struct weight_shape {
     uint32_t k;       // input features, or width of a row
     // Number of parts; 0: the elements are of `dtype`. Otherwise the rows are held as codes with
     // scales, each part in its format, and `dtype` has no meaning. k is then a multiple of the
-    // elements of a block. Only where device_facts.codes is true; no vectors.
+    // elements of a block. Only where device_facts.codes is true, for FP8 codes e4m3; no vectors. A
+    // weight of FP8 codes is a product and has one part. Its products with a row of x, summed in
+    // the order of other products: FP8 multiplies the sum by the row's scale; FP8_128 multiplies
+    // each sum of 128 columns by its scale and adds these in order within a part of 512 columns.
     uint32_t part_count;
     struct weight_codes parts[WEIGHT_PARTS_MAX]; // their rows add up to n, or to n / stack
     // Number of matrices of n / stack rows each, one below the other, which all have these parts;
@@ -99,7 +102,11 @@ struct weight_int4 {
 // and the rows go into a part of the weight that has the same format). If map is NULL, the elements
 // are random: element i of the tensor is N(0, deviation) from Philox4x32-10(key = seed, counter =
 // i), equal on all devices. If int4 is not NULL, the elements are those of its matrix, map is not
-// used, stride is its k, and first is a multiple of the format's groups. fd and offset give the
+// used, stride is its k, and first is a multiple of the format's groups. If the format is FP8 or
+// FP8_128, the tensor is codes of one byte each, and `scales` has the scales of the source's rows;
+// in FP8_128 a source begins and ends, except at the weight's last row, at multiples of
+// FP8_SCALE_ROWS. A weight held as FP8 also takes floats: each row gets the scale max|w| / 448, and
+// its elements are rounded to the nearest code, ties to even. fd and offset give the
 // tensor's place in its file (a GPU reads it with O_DIRECT); fd is -1 if there is no file.
 struct weight_source {
     const void *map;
@@ -114,6 +121,8 @@ struct weight_source {
     uint64_t first;
     enum weight_format format; // WEIGHT_FLOATS: elements of `dtype`
     const struct weight_int4 *int4;
+    // FP8: [rows]; FP8_128: [rows / FP8_SCALE_ROWS, rounded up][cols / FP8_SCALE_COLUMNS]
+    const float *scales;
     uint32_t paired; // rows per head if a head's rows are stored in pairs; 0: in order
     uint32_t rotary; // rows at the head's start that are stored in pairs; 0: all
 };

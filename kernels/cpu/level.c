@@ -240,7 +240,7 @@ static bool trial_all(struct trial *t, enum cpu_isa level)
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
         if (!trial_product(t, (enum dtype)dtype))
             return false;
-    for (int format = WEIGHT_FLOATS + 1; format < WEIGHT_FORMAT_COUNT; format++)
+    for (int format = WEIGHT_FLOATS + 1; format < WEIGHT_FORMAT_CODES; format++)
         if (!trial_codes(t, (enum weight_format)format))
             return false;
     return true;

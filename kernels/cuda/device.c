@@ -216,6 +216,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     out->steps_in_flight = 1;
     out->graphs = true;
     out->experts = true;
+    out->e4m3 = true;
     out->exact = device->exact;
     out->sums_in_place = !device->exact;
     if (cudaGetDeviceCount(&count) != cudaSuccess)
@@ -371,8 +372,8 @@ static size_t weight_bytes(const struct device *device, const struct weight_shap
     size_t bytes;
     if (shape->use == WEIGHT_VECTOR)
         bytes = vector_copy_at(shape, DTYPE_F16) + (size_t)shape->n * 2;
-    else if (shape->dtype == DTYPE_I8)
-        bytes = weight_scales_at(shape) + (size_t)shape->n * sizeof(float);
+    else if (weight_e4m3(shape) || shape->dtype == DTYPE_I8)
+        bytes = weight_scales_at(shape) + weight_scale_count(shape) * sizeof(float);
     else
         bytes = (size_t)shape->n * weight_stride(shape) * dtype_bytes(shape->dtype);
     return (bytes + 255) & ~(size_t)255;
@@ -382,7 +383,8 @@ static enum status weight_finish(struct device *device, struct weight *weight, s
 {
     device_current(device);
     cudaError_t code = cudaStreamSynchronize(device->loading);
-    blas_weight_known(device, weight);
+    if (weight->shape.part_count == 0)
+        blas_weight_known(device, weight);
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "loading a weight");
 }
 

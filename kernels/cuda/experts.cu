@@ -92,8 +92,8 @@ static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32
 }
 
 // A block is (16 features, tile of 8 * TILES rows). Shared: 2 or 8 KB. Bound: memory, the weights
-// of the experts that have rows. For int8 the launch bounds leave registers for nine blocks per SM;
-// without them the compiler would spill to fit twelve.
+// of the experts that have rows. For int8 and FP8 the launch bounds leave registers for nine blocks
+// per SM; without them the compiler would spill to fit twelve.
 template <class T, class W, int TILES>
 static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, sizeof(W) == 1 && TILES == 1 ? 9 : 0)
     experts_small_kernel(experts_run e)
@@ -108,7 +108,8 @@ static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, sizeof(W) == 1 && T
     small_tile<T, W, TILES, EXPERTS_WARPS>(g, feature, first, rows, before);
 }
 
-// A block is (128 features, tile of 64 rows). Shared: 72 KB (int8: 48 KB), dynamic. Bound: math.
+// A block is (128 features, tile of 64 rows). Shared: 72 KB (int8 and FP8: 48 KB), dynamic. Bound:
+// math.
 template <class T, class W>
 static __global__ void __launch_bounds__(256) experts_wide_kernel(experts_run e)
 {
@@ -148,7 +149,7 @@ static experts_run experts_run_of(const struct gemm_experts_args *args)
     e.order = args->sorted ? NULL : args->routing.order;
     e.held = weight_stack(shape);
     e.chosen = args->routing.chosen;
-    e.weight_bytes = (uint32_t)dtype_bytes(shape->dtype);
+    e.weight_bytes = (uint32_t)weight_element_bytes(shape);
     return e;
 }
 
@@ -186,20 +187,17 @@ static enum status tiles_launch(struct stream *stream, const experts_run &e, uin
 
 enum status cuda_gemm_experts(struct stream *stream, const struct gemm_experts_args *args)
 {
-    enum dtype held = args->weight->shape.dtype;
+    const struct weight_shape *shape = &args->weight->shape;
     uint32_t pairs = args->routing.token_count * args->routing.chosen;
     uint32_t experts = args->routing.experts;
     experts_run e = experts_run_of(args);
     if (pairs == 0)
         return STATUS_OK;
-    if (args->act == DTYPE_BF16 && held == DTYPE_BF16)
-        return tiles_launch<bf16, bf16>(stream, e, pairs, experts);
-    if (args->act == DTYPE_BF16 && held == DTYPE_I8)
-        return tiles_launch<bf16, int8>(stream, e, pairs, experts);
-    if (args->act == DTYPE_F16 && held == DTYPE_F16)
-        return tiles_launch<f16, f16>(stream, e, pairs, experts);
-    if (args->act == DTYPE_F16 && held == DTYPE_I8)
-        return tiles_launch<f16, int8>(stream, e, pairs, experts);
+    enum status status = with_weight(args->act, shape, [&](auto act, auto weight) {
+        return tiles_launch<decltype(act), decltype(weight)>(stream, e, pairs, experts);
+    });
+    if (status != STATUS_UNSUPPORTED || shape->part_count > 0)
+        return status;
     dim3 grid(tiles_most(e, pairs, PLAIN_TOKENS), divide_up(e.g.n, PLAIN_FEATURES));
     return with_type(args->act, [&](auto type) {
         LAUNCH_STEP(experts_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream, e);

@@ -28,13 +28,14 @@ static enum status gemm_own(struct stream *stream, const struct gemm_args *args)
 
 static bool blas_takes(const struct stream *stream, const struct gemm_args *args)
 {
-    return stream->blas && args->weight->shape.dtype == args->x_dtype &&
-           args->weight->shape.k % 8 == 0 && args->x_stride % 8 == 0 && args->y_stride % 8 == 0;
+    return stream->blas && args->weight->shape.part_count == 0 &&
+           args->weight->shape.dtype == args->x_dtype && args->weight->shape.k % 8 == 0 &&
+           args->x_stride % 8 == 0 && args->y_stride % 8 == 0;
 }
 
 enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)
 {
-    enum dtype held = args->weight->shape.dtype;
+    const struct weight_shape *shape = &args->weight->shape;
     bool half = args->x_dtype == DTYPE_BF16 || args->x_dtype == DTYPE_F16;
     if (args->rows == 0)
         return STATUS_OK;
@@ -43,7 +44,9 @@ enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)
         if (status != STATUS_UNSUPPORTED)
             return status;
     }
-    if (half && (held == args->x_dtype || held == DTYPE_I8))
+    if (shape->part_count > 0)
+        return half ? gemm_own(stream, args) : STATUS_UNSUPPORTED;
+    if (half && (shape->dtype == args->x_dtype || shape->dtype == DTYPE_I8))
         return gemm_own(stream, args);
     return gemm_plain(stream, args);
 }

@@ -9,20 +9,28 @@
 // slab.
 #pragma once
 
-#include "kernels/cuda/lane.h"
+#include "kernels/cuda/e4m3.h"
 
 enum { PRODUCT_SLAB = 32 }; // k of two mma steps
 
 struct int8 {
     signed char value;
 };
+// FP8 codes with a scale for each row, or for each 128 columns of 16 rows.
+struct fp8 {
+    unsigned char code;
+};
+struct fp8_128 {
+    unsigned char code;
+};
 
 struct gemm_run {
-    const void *x;      // [rows][k] act
-    const void *weight; // [n][stride]
-    const float *scale; // [n] scales of int8 weights; else NULL
-    const float *bias;  // [n] or NULL
-    void *y;            // [rows][n]
+    const void *x;          // [rows][k] act
+    const void *weight;     // [n][stride]
+    const float *scale;     // [n] scales of int8 and FP8 weights; else NULL
+    const float *scale_128; // [n / 16][k / 128] scales of FP8_128 weights
+    const float *bias;      // [n] or NULL
+    void *y;                // [rows][n]
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
     bool vectors; // true if x can be read in vectors of 8
@@ -73,6 +81,38 @@ static __device__ __forceinline__ uint2 load64(const void *p)
     return w;
 }
 
+// FP8: elements are the codes' values divided by a factor, which weight_sum or the scales of blocks
+// restore.
+struct e4m3x8 {
+    uint2 codes;
+};
+template <class T> static __device__ __forceinline__ uint4 weight8(T, e4m3x8 loaded)
+{
+    uint4 w;
+    e4m3_unpack4(loaded.codes.x, &w.x, &w.y, T());
+    e4m3_unpack4(loaded.codes.y, &w.z, &w.w, T());
+    return w;
+}
+// Returns the sum of products of a row from the sum over its elements as weight8 makes them.
+template <class T, class W> static __device__ __forceinline__ float weight_sum(T, W, float sum)
+{
+    return sum;
+}
+template <class T> static __device__ __forceinline__ float weight_sum(T, fp8, float sum)
+{
+    return mul_rn(sum, e4m3_factor(T()));
+}
+// FP8_128: adds the sums of a block, times the scale of the block, to c, and clears them.
+template <class T>
+static __device__ __forceinline__ void block_add(T, float c[4], float sum[4], float scale)
+{
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        c[e] = fmaf(mul_rn(sum[e], e4m3_factor(T())), scale, c[e]);
+        sum[e] = 0;
+    }
+}
+
 // Multiplies one slab: two mma steps for one tile of 16 features and one of 8 tokens.
 template <class T>
 static __device__ __forceinline__ void slab_mma(float c[4], uint4 lo, uint4 hi, uint4 x)
@@ -107,12 +147,14 @@ static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t to
 static inline gemm_run gemm_run_of(const struct gemm_args *args)
 {
     const struct weight *w = args->weight;
-    bool int8_rows = w->shape.dtype == DTYPE_I8;
+    bool codes = w->shape.part_count > 0;
+    bool rows8 = codes ? w->shape.parts[0].format == WEIGHT_FP8 : w->shape.dtype == DTYPE_I8;
+    const float *scales = (const float *)((const char *)w->data + weight_scales_at(&w->shape));
     gemm_run g;
     g.x = args->x;
     g.weight = w->data;
-    g.scale =
-        int8_rows ? (const float *)((const char *)w->data + weight_scales_at(&w->shape)) : NULL;
+    g.scale = rows8 ? scales : NULL;
+    g.scale_128 = codes && !rows8 ? scales : NULL;
     g.bias = args->bias ? (const float *)args->bias->data : NULL;
     g.y = args->y;
     g.y_dtype = args->y_dtype;
@@ -124,4 +166,24 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
     g.y_stride = args->y_stride;
     g.vectors = g.k % 8 == 0 && g.x_stride % 8 == 0 && (uintptr_t)g.x % 16 == 0;
     return g;
+}
+
+// Calls f(T, W) with values of the types of activations and weights, if tensor cores multiply them;
+// else returns UNSUPPORTED.
+template <class T, class F>
+static inline enum status with_weight_of(T act, enum dtype dtype, const struct weight_shape *shape,
+                                         F f)
+{
+    if (shape->part_count > 0)
+        return shape->parts[0].format == WEIGHT_FP8 ? f(act, fp8()) : f(act, fp8_128());
+    return shape->dtype == DTYPE_I8 ? f(act, int8())
+           : shape->dtype == dtype  ? f(act, act)
+                                    : STATUS_UNSUPPORTED;
+}
+template <class F>
+static inline enum status with_weight(enum dtype act, const struct weight_shape *shape, F f)
+{
+    return act == DTYPE_BF16  ? with_weight_of(bf16(), act, shape, f)
+           : act == DTYPE_F16 ? with_weight_of(f16(), act, shape, f)
+                              : STATUS_UNSUPPORTED;
 }

@@ -30,8 +30,7 @@ template <class T, class W> static enum status small_launch(struct stream *strea
 enum status gemm_small(struct stream *stream, const struct gemm_args *args)
 {
     gemm_run g = gemm_run_of(args);
-    bool rows8 = args->weight->shape.dtype == DTYPE_I8;
-    if (args->x_dtype == DTYPE_BF16)
-        return rows8 ? small_launch<bf16, int8>(stream, g) : small_launch<bf16, bf16>(stream, g);
-    return rows8 ? small_launch<f16, int8>(stream, g) : small_launch<f16, f16>(stream, g);
+    return with_weight(args->x_dtype, &args->weight->shape, [&](auto act, auto weight) {
+        return small_launch<decltype(act), decltype(weight)>(stream, g);
+    });
 }

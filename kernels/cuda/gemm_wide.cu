@@ -10,7 +10,7 @@ enum { WIDE_GROUP = 16 };
 // A block computes one tile. Blocks run in the order x, y, z: the tiles of tokens of a group, then
 // the features, then the next group. So the blocks that run at the same time share a few strips of
 // weights, each of which is read from memory once per group, and the tokens of a group stay in L2.
-// Shared: 72 KB (int8: 48 KB), dynamic. Bound: math.
+// Shared: 72 KB (int8 and FP8: 48 KB), dynamic. Bound: math.
 template <class T, class W>
 static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 {
@@ -50,10 +50,9 @@ enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
     gemm_run g = gemm_run_of(args);
     if (!g.vectors) // rows of x that cannot be read in vectors
         return gemm_small(stream, args);
-    bool rows8 = args->weight->shape.dtype == DTYPE_I8;
-    if (args->x_dtype == DTYPE_BF16)
-        return rows8 ? wide_launch<bf16, int8>(stream, g) : wide_launch<bf16, bf16>(stream, g);
-    return rows8 ? wide_launch<f16, int8>(stream, g) : wide_launch<f16, f16>(stream, g);
+    return with_weight(args->x_dtype, &args->weight->shape, [&](auto act, auto weight) {
+        return wide_launch<decltype(act), decltype(weight)>(stream, g);
+    });
 }
 
 enum status gemm_plain(struct stream *stream, const struct gemm_args *args)

@@ -3,9 +3,9 @@
 // tokens through shared memory, with the summation order of gemm_small.h.
 #pragma once
 
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_scales.h"
 
-enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_K = 64, WIDE_STAGES = 3 };
+enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_STAGES = 3 };
 
 // A stage contains WIDE_K columns of both operands. The halves of a row (one slab each) are swapped
 // in half of the rows, so that fragment reads of 16 (int8: 8) bytes and asynchronous writes have no
@@ -95,6 +95,15 @@ template <class T> static __device__ __forceinline__ uint4 wide_weight8(int8, T,
     return weight8(T(), load64(at));
 }
 
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(fp8, T, const char *at)
+{
+    return weight8(T(), e4m3x8{load64(at)});
+}
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(fp8_128, T, const char *at)
+{
+    return weight8(T(), e4m3x8{load64(at)});
+}
+
 // Multiplies one slab of a warp's 32 features and 32 tokens.
 template <class T, class W>
 static __device__ __forceinline__ void wide_slab(float c[2][4][4], const char *weight,
@@ -137,6 +146,7 @@ static __device__ __forceinline__ void wide_tile(const gemm_run &g, uint32_t fea
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 c[i][j][e] = total[i][j][e] = 0;
+    wide_scales<T, W> scales(g, before, before + feature + row0);
     uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K, full = g.stride / WIDE_K;
     for (uint32_t s = 0; s < WIDE_STAGES - 1; s++)
         wide_issue(&shares, shared + s * bytes, g.k);      // zeros if there is no such step
@@ -151,11 +161,13 @@ static __device__ __forceinline__ void wide_tile(const gemm_run &g, uint32_t fea
             if (s < full) // a missing slab is not added, as in the small kernel
                 wide_slab<T, W>(c, shared + (weight_at ^ wide_row<W>::SLAB),
                                 shared + (token_at ^ wide_row<T>::SLAB));
+            scales.step(c, s);
             free_at = now;
             now = now + bytes < WIDE_STAGES * bytes ? now + bytes : 0;
             weight_at += now - free_at; // offset of the stage plus that of the lane: one register
             token_at += now - free_at;
         }
+        scales.part(c);
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
@@ -174,5 +186,6 @@ static __device__ __forceinline__ void wide_tile(const gemm_run &g, uint32_t fea
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 gemm_store(g, token + col0 + 8 * j + 2 * t + (e & 1),
-                           feature + row0 + 16 * i + r + 8 * (e >> 1), total[i][j][e], before);
+                           feature + row0 + 16 * i + r + 8 * (e >> 1),
+                           weight_sum(T(), W(), total[i][j][e]), before);
 }

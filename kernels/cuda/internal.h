@@ -15,13 +15,13 @@ extern "C" {
 #endif
 
 #include "kernels/attn_plan.h"
+#include "kernels/cuda/layout.h"
 #include "kernels/cuda/nccl.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
 enum {
-    WEIGHT_ROUND = 32,       // rows of weights are padded with zeros to a multiple of this
     SAMPLE_CHUNK = 8192,     // logits per block
     STAGING_BYTES = 4 << 20, // size of each of the two pinned buffers for loading
     BLAS_WORKSPACE = 32 << 20,
@@ -101,25 +101,6 @@ enum status call_status(cudaError_t code);
 enum status launch_status(void);
 const char *call_failure(void);
 
-static inline uint32_t weight_stride(const struct weight_shape *shape)
-{
-    return (shape->k + WEIGHT_ROUND - 1) / WEIGHT_ROUND * WEIGHT_ROUND;
-}
-static inline size_t weight_scales_at(const struct weight_shape *shape)
-{
-    size_t bytes = (size_t)shape->n * weight_stride(shape);
-    return (bytes + 255) & ~(size_t)255;
-}
-
-// A vector is stored as f32, then as bf16, then as f16 (cuBLASLt requires a bias of the output's
-// type). Returns the byte offset of a copy.
-static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype dtype)
-{
-    size_t first = ((size_t)shape->n * 4 + 255) & ~(size_t)255;
-    size_t second = first + (((size_t)shape->n * 2 + 255) & ~(size_t)255);
-    return dtype == DTYPE_F32 ? 0 : dtype == DTYPE_BF16 ? first : second;
-}
-
 // One function per op, in the file of its family; attn and gemm choose among kernels.
 #define OP_DECLARE(name) enum status cuda_##name(struct stream *, const struct name##_args *);
 OP_LIST(OP_DECLARE)
@@ -171,8 +152,9 @@ enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value)
 // weights.cu: weight_convert writes rows of a source in device memory to rows of a weight;
 // weight_fill writes random numbers.
 struct convert_args {
-    const void *from; // [rows][cols] of `dtype`, device
+    const void *from; // [rows][cols] of `dtype`, or FP8 codes, device
     enum dtype dtype;
+    bool e4m3; // true if `from` is FP8 codes
     struct weight_shape shape;
     void *to; // weight data
     uint32_t first_row, rows, cols;

@@ -85,11 +85,16 @@ static enum status piece_put(struct device *device, struct convert_args *args, c
     return status;
 }
 
+static size_t source_element_bytes(const struct weight_source *source)
+{
+    return source->format >= WEIGHT_FP8 ? 1 : dtype_bytes(source->dtype);
+}
+
 // Copies rows from the mapping. This also serves tensors of which only some columns are needed,
 // because most of what O_DIRECT would read belongs to other ranks.
 static void rows_gather(char *to, const struct weight_source *source, uint32_t first, uint32_t rows)
 {
-    size_t each = dtype_bytes(source->dtype);
+    size_t each = source_element_bytes(source);
     size_t row_bytes = source->cols * each;
     for (uint32_t r = 0; r < rows; r++)
         memcpy(to + r * row_bytes,
@@ -99,7 +104,7 @@ static void rows_gather(char *to, const struct weight_source *source, uint32_t f
 static enum status rows_put(struct device *device, struct convert_args *args,
                             const struct weight_source *source, int direct)
 {
-    size_t row_bytes = (size_t)source->cols * dtype_bytes(source->dtype);
+    size_t row_bytes = (size_t)source->cols * source_element_bytes(source);
     uint32_t first = args->first_row;
     uint32_t each = (uint32_t)(STAGING_BYTES / (row_bytes != 0 ? row_bytes : 1));
     for (uint32_t row = 0; row < source->rows; row += each) {
@@ -111,7 +116,7 @@ static enum status rows_put(struct device *device, struct convert_args *args,
             return status;
         char *buffer = staging_begin(device->staging_host[buffer_at]);
         size_t data = 0;
-        uint64_t at = weight_source_at(source, row) * dtype_bytes(source->dtype);
+        uint64_t at = weight_source_at(source, row) * source_element_bytes(source);
         if (!piece_read(buffer, source, direct, at, bytes, &data)) {
             if (direct >= 0)
                 direct_refused(device);
@@ -127,6 +132,22 @@ static enum status rows_put(struct device *device, struct convert_args *args,
     return STATUS_OK;
 }
 
+// Returns why FP8 codes or floats cannot be put into a weight of FP8 codes; NULL: they can.
+static const char *e4m3_check(const struct weight_shape *shape, uint32_t first_row,
+                              const struct weight_source *source)
+{
+    enum weight_format held = shape->parts[0].format;
+    if (source->format == WEIGHT_FLOATS && held == WEIGHT_FP8)
+        return NULL;
+    if (source->format != held || !source->map || !source->scales)
+        return "a weight of FP8 codes takes codes of its format and their scales";
+    uint32_t end = first_row + source->rows;
+    if (held == WEIGHT_FP8_128 &&
+        (first_row % FP8_SCALE_ROWS != 0 || (end % FP8_SCALE_ROWS != 0 && end != shape->n)))
+        return "rows of FP8 codes begin or end between two scales";
+    return NULL;
+}
+
 static enum status source_check(const struct weight *weight, uint32_t first_row,
                                 const struct weight_source *source, struct error *err)
 {
@@ -134,8 +155,13 @@ static enum status source_check(const struct weight *weight, uint32_t first_row,
     bool vector = shape->use == WEIGHT_VECTOR;
     uint64_t elements = (uint64_t)source->rows * source->cols;
     uint64_t rows = vector ? elements : source->rows;
-    if (shape->part_count > 0 || source->format != WEIGHT_FLOATS)
-        return error_set(err, STATUS_UNSUPPORTED, "this device does not hold weights as codes");
+    if (weight_e4m3(shape)) {
+        const char *wrong = e4m3_check(shape, first_row, source);
+        if (wrong)
+            return error_set(err, STATUS_INVALID, "%s", wrong);
+    } else if (shape->part_count > 0 || source->format != WEIGHT_FLOATS) {
+        return error_set(err, STATUS_UNSUPPORTED, "this device holds weights as codes of FP8 only");
+    }
     if (source->dtype == DTYPE_I8 || source->dtype >= DTYPE_COUNT)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a weight's source must be float32, bfloat16 or float16");
@@ -143,10 +169,26 @@ static enum status source_check(const struct weight *weight, uint32_t first_row,
         return error_set(err, STATUS_INVALID,
                          "a source of %u x %u does not fit a weight of %u x %u at row %u",
                          source->rows, source->cols, shape->n, shape->k, first_row);
-    if ((size_t)source->cols * dtype_bytes(source->dtype) > STAGING_BYTES)
+    if (source->cols * source_element_bytes(source) > STAGING_BYTES)
         return error_set(err, STATUS_TOO_LARGE, "a weight row of %u elements is over %u bytes",
                          source->cols, (unsigned)STAGING_BYTES);
     return STATUS_OK;
+}
+
+// Queues the copy of the scales of FP8 codes to those of the weight. They are pageable: the call
+// returns when they were read.
+static enum status scales_put(struct device *device, const struct weight *weight,
+                              uint32_t first_row, const struct weight_source *source)
+{
+    size_t first = first_row, count = source->rows;
+    if (source->format == WEIGHT_FP8_128) {
+        size_t across = weight->shape.k / FP8_SCALE_COLUMNS;
+        first = first / FP8_SCALE_ROWS * across;
+        count = (count + FP8_SCALE_ROWS - 1) / FP8_SCALE_ROWS * across;
+    }
+    float *to = (float *)(void *)((char *)weight->data + weight_scales_at(&weight->shape));
+    return call_status(cudaMemcpyAsync(to + first, source->scales, count * sizeof(float),
+                                       cudaMemcpyHostToDevice, device->loading));
 }
 
 enum status loader_put(struct device *device, struct weight *weight, uint32_t first_row,
@@ -178,13 +220,16 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
         }
         struct convert_args convert = {
             .dtype = source->dtype,
+            .e4m3 = source->format >= WEIGHT_FP8,
             .shape = weight->shape,
             .to = weight->data,
             .first_row = first_row,
             .cols = flat.cols,
         };
         int direct = direct_open(device, &flat);
-        status = rows_put(device, &convert, &flat, direct);
+        status = convert.e4m3 ? scales_put(device, weight, first_row, source) : STATUS_OK;
+        if (status == STATUS_OK)
+            status = rows_put(device, &convert, &flat, direct);
         if (direct >= 0)
             (void)close(direct);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes rows of checkpoint tensors to rows of a weight, on the device: converted, quantised,
 // padded with zeros to whole vectors; or random numbers if there is no checkpoint.
-#include "kernels/cuda/lane.h"
+#include "kernels/cuda/e4m3.h"
 
 static __device__ __forceinline__ float source_at(const void *from, enum dtype dtype, size_t i)
 {
@@ -35,9 +35,11 @@ struct put_run {
     uint64_t seed, first_element;
     float factor;
     enum dtype dtype;
+    bool e4m3; // true if the weight is FP8 codes
     void *to;
-    float *scale;           // [n] scales of int8 rows
-    uint16_t *half, *brain; // 16-bit copies of a vector, for cuBLASLt
+    float *scale;                       // scales of int8 or FP8 weights
+    uint32_t scale_rows, scale_columns; // elements of FP8 codes with one scale
+    uint16_t *half, *brain;             // 16-bit copies of a vector, for cuBLASLt
     uint32_t first_row, rows, cols, stride;
     uint32_t from_stride; // elements from one row of the tensor to the next
 };
@@ -49,14 +51,23 @@ static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, u
                   : random_at(p.seed, p.first_element + i, p.factor);
 }
 
-// One block of 256 per row. Int8: scale = greatest magnitude / 127, values rounded to nearest, ties
-// to even; a row that contains a NaN gets a NaN as its scale. Shared: 32 bytes. Bound: memory.
+// Returns the code of an element divided by its scale: int8 or e4m3.
+static __device__ __forceinline__ uint32_t code_of(const put_run &p, float x)
+{
+    if (p.e4m3)
+        return float_to_e4m3(x);
+    return (uint32_t)(int32_t)rintf(fminf(fmaxf(x, -127.0f), 127.0f)) & 255u;
+}
+
+// One block of 256 per row. Int8 and FP8: scale = greatest magnitude / 127 or 448, values rounded
+// to nearest, ties to even; a row that contains a NaN gets a NaN as its scale. Shared: 32 bytes.
+// Bound: memory.
 static __global__ void __launch_bounds__(256) put_rows(put_run p)
 {
     SHARED(float, shared, [8]);
     uint32_t row = blockIdx.x;
     size_t at = (size_t)(p.first_row + row) * p.stride;
-    if (p.dtype != DTYPE_I8) {
+    if (!p.e4m3 && p.dtype != DTYPE_I8) {
         for (uint32_t c = threadIdx.x; c < p.stride; c += 256)
             weight_at(p.to, p.dtype, at + c, c < p.cols ? put_at(p, row, c) : 0.0f);
         return;
@@ -75,18 +86,38 @@ static __global__ void __launch_bounds__(256) put_rows(put_run p)
     cta_sync();
     for (int i = 0; i < 8; i++)
         top = fmaxf(top, shared[i]);
-    float scale = top / 127.0f + poison, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+    float scale = top / (p.e4m3 ? 448.0f : 127.0f) + poison,
+          inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
     for (uint32_t c = threadIdx.x * 2; c < p.stride; c += 512) {
         uint32_t pair = 0;
         for (uint32_t h = 0; h < 2; h++) {
             float x = c + h < p.cols ? mul_rn(put_at(p, row, c + h), inverse) : 0.0f;
-            x = rintf(fminf(fmaxf(x, -127.0f), 127.0f));
-            pair |= ((uint32_t)(int32_t)x & 255u) << (8 * h);
+            pair |= code_of(p, x) << (8 * h);
         }
         ((uint16_t *)p.to)[(at + c) / 2] = (uint16_t)pair;
     }
     if (threadIdx.x == 0)
         p.scale[p.first_row + row] = scale;
+}
+
+// Copies FP8 codes; those of NaN make their scale a NaN. Four bytes per thread, a block of 256 per
+// row. Bound: memory.
+static __global__ void __launch_bounds__(256) put_codes(put_run p)
+{
+    const unsigned char *from = (const unsigned char *)p.from + (size_t)blockIdx.x * p.cols;
+    uint32_t row = p.first_row + blockIdx.x;
+    uint32_t *to = (uint32_t *)p.to + (size_t)row * p.stride / 4;
+    for (uint32_t c = threadIdx.x * 4; c < p.stride; c += 1024) {
+        uint32_t word = 0;
+        for (uint32_t i = 0; i < 4 && c + i < p.cols; i++) {
+            uint32_t code = from[c + i];
+            word |= code << (8 * i);
+            size_t at = (size_t)(row / p.scale_rows) * (p.cols / p.scale_columns);
+            if ((code & 0x7Fu) == 0x7Fu)
+                atom_or((uint32_t *)p.scale + at + (c + i) / p.scale_columns, 0x7FC00000u);
+        }
+        to[c / 4] = word;
+    }
 }
 
 // Vectors are stored in float32, followed by copies rounded to both 16-bit types.
@@ -107,7 +138,11 @@ static put_run put_of(const struct weight_shape *shape, void *to)
 {
     put_run p;
     memset(&p, 0, sizeof p);
+    bool blocks = shape->part_count > 0 && shape->parts[0].format == WEIGHT_FP8_128;
     p.dtype = shape->dtype;
+    p.e4m3 = weight_e4m3(shape);
+    p.scale_rows = blocks ? (uint32_t)FP8_SCALE_ROWS : 1;
+    p.scale_columns = blocks ? (uint32_t)FP8_SCALE_COLUMNS : shape->k;
     p.to = to;
     p.stride = weight_stride(shape);
     p.scale = (float *)((char *)to + weight_scales_at(shape));
@@ -134,6 +169,10 @@ enum status weight_convert(cudaStream_t stream, const struct convert_args *args)
     p.first_row = args->first_row;
     p.rows = args->rows;
     p.cols = p.from_stride = args->cols;
+    if (args->e4m3) {
+        LAUNCH(put_codes, dim3(p.rows), dim3(256), 0, stream, p);
+        return launch_status();
+    }
     return put_launch(stream, &args->shape, p);
 }
 

@@ -3,6 +3,7 @@
 // logits that are not finite; batches in which all tokens choose the same experts, so that others
 // have no rows; stacks of weights in every dtype and format; ranks that hold some of the experts.
 #include "tests/conformance/codes.h"
+#include "tests/conformance/codes_fp8.h"
 
 #include <math.h>
 #include <string.h>
@@ -255,6 +256,24 @@ static void floats_case(struct trial *t, enum dtype dtype, enum dtype act, uint6
              floats_bound(t, dtype, act));
 }
 
+// A stack of FP8 codes, with a scale for each row or for blocks.
+static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
+{
+    trial_begin(t, seed);
+    uint32_t n = 32 * trial_range(t, 1, 5), k = 128 * trial_range(t, 1, 6);
+    struct experts_case c = case_make(t, seed, n, k, act);
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .k = k, .part_count = 1};
+    shape.parts[0] = (struct weight_codes){seed % 2 ? WEIGHT_FP8 : WEIGHT_FP8_128, n};
+    shape.n = n * c.held;
+    shape.stack = c.held;
+    struct trial_weight w = trial_fp8_make(t, &shape, false);
+    struct weight_shape vector = vector_of(shape.n);
+    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    bool biased = trial_below(t, 2);
+    case_run(t, &c, &w.device, biased ? &bias.device : NULL, reference_gemm, k, &w.reference,
+             biased ? &bias.reference : NULL, trial_bound(act));
+}
+
 // A stack held as codes: parts of random formats, which repeat for each expert.
 static void codes_case(struct trial *t, uint64_t seed)
 {
@@ -263,7 +282,7 @@ static void codes_case(struct trial *t, uint64_t seed)
     uint32_t unit = 32, n = 0; // unit: elements of the longest block
     for (uint32_t i = 0; i < shape.part_count; i++) {
         struct weight_codes *part = &shape.parts[i];
-        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_COUNT - 1);
+        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_CODES - 1);
         part->rows = shape.part_count == 2 ? 16 * trial_range(t, 1, 4) : 64;
         if (i == 1)
             part->rows += (n + part->rows) & 16; // n is a multiple of 32
@@ -409,6 +428,9 @@ void try_gemm_experts(struct trial *t, enum dtype act)
         codes_case(t, 12900 + i);
     for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(8); i++)
         alone_case(t, DTYPE_BF16, i % 2 ? WEIGHT_Q4_1 : WEIGHT_Q8_0, act, 12800 + i);
+    bool half = act == DTYPE_BF16 || act == DTYPE_F16;
+    for (uint64_t i = 0; t->facts.e4m3 && half && i < cases_of(t, 8, 2); i++)
+        fp8_case(t, act, 12950 + i);
     for (int d = 0; d < DTYPE_COUNT; d++) {
         if (t->facts.activation[d] != act)
             continue;

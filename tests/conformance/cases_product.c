@@ -3,8 +3,10 @@
 // with more rows than fit a panel. Elements between rows and after the last row are neither read
 // nor written.
 #include "tests/conformance/codes.h"
+#include "tests/conformance/codes_fp8.h"
 
 #include <math.h>
+#include <string.h>
 
 static double product_bound(const struct trial *t, enum dtype weight, enum dtype act)
 {
@@ -79,7 +81,7 @@ static void codes_case(struct trial *t, uint64_t seed)
     uint32_t unit = 32; // elements of the longest block
     for (uint32_t i = 0; i < shape.part_count; i++) {
         struct weight_codes *part = &shape.parts[i];
-        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_COUNT - 1);
+        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_CODES - 1);
         part->rows = trial_range(t, 1, 100);
         shape.n += part->rows;
         uint32_t elements = weight_format_facts(part->format)->elements;
@@ -107,6 +109,87 @@ static void codes_case(struct trial *t, uint64_t seed)
     w.device.shape.parts[0].rows++;
     trial_true(t, "gemm refuses parts that do not fit",
                t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
+}
+
+// A weight of FP8 codes, with a scale for each row or for blocks, or rounded while loading. The
+// elements are exact in the type of the activations, so that float32 results have only the errors
+// of sums.
+static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
+{
+    static const uint32_t ns[] = {1, 8, 16, 40, 130, 272}, ms[] = {1, 7, 12, 31, 33, 130};
+    static const uint32_t ks[] = {128, 384, 512, 640, 1152, 2176}, odd_ks[] = {9, 40, 777, 1040};
+    trial_begin(t, seed);
+    bool blocks = seed % 3 == 0, floats = seed % 3 == 1;
+    uint32_t n = ns[trial_below(t, 6)], rows = ms[trial_below(t, 6)];
+    uint32_t k = blocks || trial_below(t, 2) ? ks[trial_below(t, 6)] : odd_ks[trial_below(t, 4)];
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                 .n = n,
+                                 .k = k,
+                                 .part_count = 1,
+                                 .parts = {{blocks ? WEIGHT_FP8_128 : WEIGHT_FP8, n}}};
+    struct trial_weight w = trial_fp8_make(t, &shape, floats);
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    bool biased = seed % 2;
+    enum dtype y_dtype = seed % 4 == 3 ? act : DTYPE_F32;
+    float *x = trial_floats(t, (size_t)rows * k, act, 1);
+    float *want = trial_heap(t, (size_t)rows * n * sizeof *want);
+    struct gemm_args args = {
+        DTYPE_F32, DTYPE_F32, x, &w.reference, biased ? &bias.reference : NULL, want, rows, k, n};
+    reference_gemm(&args);
+    args.x_dtype = act;
+    args.y_dtype = y_dtype;
+    args.x = trial_put_floats(t, x, (size_t)rows * k, act);
+    args.weight = &w.device;
+    args.bias = biased ? &bias.device : NULL;
+    args.y = trial_device(t, (size_t)rows * n * dtype_bytes(y_dtype));
+    trial_true(t, "gemm of FP8 codes runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    float *y = trial_fetch_floats(t, args.y, (size_t)rows * n, y_dtype);
+    trial_close_to(t, "gemm of FP8 codes", y, want, (size_t)rows * n,
+                   y_dtype == DTYPE_F32 ? 3e-6 : trial_bound(act));
+    if (!t->facts.exact)
+        return;
+    args.x = (const char *)args.x + (size_t)(rows - 1) * k * dtype_bytes(act);
+    args.rows = 1;
+    trial_true(t, "gemm of the last row runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    float *alone = trial_fetch_floats(t, args.y, n, y_dtype);
+    trial_true(t, "a row alone has the same bits",
+               memcmp(alone, y + (size_t)(rows - 1) * n, n * sizeof *y) == 0);
+}
+
+// A code of NaN spoils the results of its scale's rows and no others.
+static void fp8_nan_case(struct trial *t, enum dtype act, enum weight_format format)
+{
+    enum { N = 48, K = 256, BAD = 21 };
+    trial_begin(t, 9950 + (uint64_t)format);
+    struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .n = N, .k = K, .part_count = 1}};
+    w.shape.parts[0] = (struct weight_codes){format, N};
+    w.bytes = t->api->weight_bytes(t->device, &w.shape);
+    w.data = trial_device(t, w.bytes);
+    uint8_t *codes = trial_heap(t, (size_t)N * K);
+    float *scales = trial_heap(t, N * sizeof *scales), *x = trial_floats(t, K, act, 1);
+    for (uint32_t i = 0; i < N; i++)
+        scales[i] = 1;
+    codes[BAD * K + 200] = 0xFF;
+    struct weight_source source = {
+        .fd = -1, .map = codes, .rows = N, .cols = K, .format = format, .scales = scales};
+    trial_true(t, "FP8 codes are put",
+               t->api->weight_put(t->device, &w, 0, &source, NULL) == STATUS_OK);
+    trial_true(t, "FP8 codes are loaded", t->api->weight_finish(t->device, &w, NULL) == STATUS_OK);
+    struct gemm_args args = {act, DTYPE_F32, NULL, &w, NULL, NULL, 1, K, N};
+    args.x = trial_put_floats(t, x, K, act);
+    args.y = trial_device(t, N * sizeof(float));
+    trial_true(t, "gemm of a NaN code runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    uint64_t bits = t->bits; // those of NaN may differ
+    const float *y = trial_fetch_floats(t, args.y, N, DTYPE_F32);
+    t->bits = bits;
+    uint32_t rows = format == WEIGHT_FP8 ? 1 : FP8_SCALE_ROWS;
+    for (uint32_t i = 0; i < N; i++)
+        trial_true(t, "a NaN code spoils the rows of its scale",
+                   i / rows == BAD / rows ? y[i] != y[i] : y[i] == 0);
+    source.format = format == WEIGHT_FP8 ? WEIGHT_FP8_128 : WEIGHT_FP8;
+    trial_true(t, "codes of another format are refused",
+               t->api->weight_put(t->device, &w, 0, &source, NULL) == STATUS_INVALID);
 }
 
 // One of the two forms of products in tuned_case.
@@ -208,6 +291,11 @@ void try_gemm(struct trial *t, enum dtype act)
 {
     for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(32); i++)
         codes_case(t, 9900 + i);
+    bool half = act == DTYPE_BF16 || act == DTYPE_F16;
+    for (uint64_t i = 0; t->facts.e4m3 && half && i < (trial_few > 0 ? 6 : 24); i++)
+        fp8_case(t, act, 9960 + i);
+    for (int f = WEIGHT_FP8; t->facts.e4m3 && half && f <= WEIGHT_FP8_128; f++)
+        fp8_nan_case(t, act, (enum weight_format)f);
     if (trial_fast && t->api->tune)
         tuned_case(t, act);
     for (int d = 0; d < DTYPE_COUNT; d++) {

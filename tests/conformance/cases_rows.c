@@ -33,7 +33,7 @@ static enum dtype weight_dtype(enum dtype act, uint64_t seed)
 static void embed_codes(struct trial *t, uint64_t seed)
 {
     trial_begin(t, seed);
-    enum weight_format format = (enum weight_format)(1 + seed % (WEIGHT_FORMAT_COUNT - 1));
+    enum weight_format format = (enum weight_format)(1 + seed % (WEIGHT_FORMAT_CODES - 1));
     uint32_t elements = weight_format_facts(format)->elements;
     uint32_t width = elements == 256 ? 512 : 3 * elements, held = trial_range(t, 1, 70);
     struct weight_shape shape = {.use = seed % 2 ? WEIGHT_TIED : WEIGHT_ROWS,

@@ -66,7 +66,7 @@ static void with_levels(void (*run)(struct trial *))
 static void formats(struct trial *t)
 {
     static const uint32_t counts[] = {1, 2, 3, 15, 16, 17, 40};
-    for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_COUNT; f++)
+    for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_CODES; f++)
         for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             trial_begin(t, 100 * (uint64_t)f + i);
             uint32_t elements = weight_format_facts((enum weight_format)f)->elements;
@@ -96,7 +96,7 @@ static void parts(struct trial *t)
         struct weight_shape shape = {.use = WEIGHT_PRODUCT, .k = 256, .part_count = 3};
         for (uint32_t p = 0; p < 3; p++) {
             shape.parts[p].format =
-                (enum weight_format)(1 + (i + 3 * p) % (WEIGHT_FORMAT_COUNT - 1));
+                (enum weight_format)(1 + (i + 3 * p) % (WEIGHT_FORMAT_CODES - 1));
             shape.parts[p].rows = rows[i % 3][p];
             shape.n += shape.parts[p].rows;
         }
@@ -115,7 +115,7 @@ static void test_parts(void **state)
 static void poison(struct trial *t)
 {
     enum { N = 32, ROWS = 19 };
-    for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_COUNT; f++) {
+    for (int f = WEIGHT_FLOATS + 1; f < WEIGHT_FORMAT_CODES; f++) {
         trial_begin(t, 4000 + (uint64_t)f);
         uint32_t elements = weight_format_facts((enum weight_format)f)->elements;
         uint32_t k = elements == 256 ? 256 : 3 * elements;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of a weight in device memory (struct weight of kernels/weight.h). Pure functions.
+#pragma once
+
+#include "kernels/weight.h"
+
+enum { WEIGHT_ROUND = 32 }; // rows of weights are padded with zeros to a multiple of this
+
+static inline uint32_t weight_stride(const struct weight_shape *shape)
+{
+    return (shape->k + WEIGHT_ROUND - 1) / WEIGHT_ROUND * WEIGHT_ROUND;
+}
+// Returns true if a weight is held as FP8 codes.
+static inline bool weight_e4m3(const struct weight_shape *shape)
+{
+    return shape->part_count > 0 && shape->parts[0].format >= WEIGHT_FP8;
+}
+static inline size_t weight_element_bytes(const struct weight_shape *shape)
+{
+    return weight_e4m3(shape) ? 1 : dtype_bytes(shape->dtype);
+}
+// The scales of int8 and FP8 weights follow the rows. Returns their byte offset, and their number.
+static inline size_t weight_scales_at(const struct weight_shape *shape)
+{
+    size_t bytes = (size_t)shape->n * weight_stride(shape);
+    return (bytes + 255) & ~(size_t)255;
+}
+static inline size_t weight_scale_count(const struct weight_shape *shape)
+{
+    if (shape->part_count == 0 || shape->parts[0].format != WEIGHT_FP8_128)
+        return shape->n;
+    size_t rows = (shape->n + FP8_SCALE_ROWS - 1) / FP8_SCALE_ROWS;
+    return rows * (shape->k / FP8_SCALE_COLUMNS);
+}
+
+// A vector is stored as f32, then as bf16, then as f16 (cuBLASLt requires a bias of the output's
+// type). Returns the byte offset of a copy.
+static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype dtype)
+{
+    size_t first = ((size_t)shape->n * 4 + 255) & ~(size_t)255;
+    size_t second = first + (((size_t)shape->n * 2 + 255) & ~(size_t)255);
+    return dtype == DTYPE_F32 ? 0 : dtype == DTYPE_BF16 ? first : second;
+}
