@@ -27,8 +27,9 @@ static const struct option_row model_rows[] = {
      "numbers: the GPUs that models and copies are spread over (after a folder: "
      "device=cuda:0\\,1)"},
     {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
-     {"auto", "float32", "bfloat16", "float16", "int8", "int4"}, "auto: the checkpoint's",
-     "type of the weights; int8 and int4: quantised while loading, int4 on a CPU only"},
+     {"auto", "float32", "bfloat16", "float16", "int8", "int4", "fp8"}, "auto: the checkpoint's",
+     "type of the weights; int8, int4 and fp8: quantised while loading, int4 on a CPU only, fp8 on "
+     "a GPU only"},
     {"kv-cache-dtype", OPTION_CHOICE, AT(model_settings, kv_cache_dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16", "int8"}, "auto: that of the weights",
      "type of keys and values; int8 on a CPU only"},

@@ -60,6 +60,9 @@ def kernel_table(m):
     for tokens in (1, 32, 256, 8192):
         for n, k, which in ((6144, 4096, "both"), (28672, 4096, "Llama"), (24576, 4096, "Qwen3")):
             row("exact product, %d tokens, n %d k %d (%s)" % (tokens, n, k, which), m.own_product(tokens, n, k))
+    for held in ("FP8", "FP8_128"):
+        for tokens in (1, 32, 256):
+            row("product of %s, %d tokens, n 6144 k 4096" % (held, tokens), m.own_product(tokens, 6144, 4096, held))
     for tokens in (1, 256, 8192):
         parts = [(name.split("-")[0], m.layer(shape, "decode", tokens, 64, False)) for name, shape in SHAPES.items()]
         row("add and norm, %d tokens" % tokens, tuple(x / 2 for x in parts[0][1]["norms"]))

@@ -117,14 +117,15 @@ class Model:
         library = self.library_product(tokens, n, k)
         return library if self.frozen or tokens > 32 else min(library, self.own_product(tokens, n, k))
 
-    def own_product(self, tokens, n, k):
-        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide."""
-        moved, flops = 2 * (n * k + tokens * (n + k)), 2 * tokens * n * k
+    def own_product(self, tokens, n, k, held="bfloat16"):
+        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide. Weights in FP8 are counted for 1
+        to 8 and 17 to 32 tokens."""
+        moved, flops = n * k * (2 if held == "bfloat16" else 1) + 2 * tokens * (n + k), 2 * tokens * n * k
         if tokens <= 32:
-            kernel = self.kernel("product, %d tokens, bfloat16: a slab" % (1 if tokens <= 8 else 16 if tokens <= 16 else 32))
+            kernel = self.kernel("product, %d tokens, %s: a slab" % (1 if tokens <= 8 else 16 if tokens <= 16 else 32, held))
             items = [k / 32 / 8] * (n // 16)
         else:
-            kernel = self.kernel("product, many tokens, bfloat16: a step")
+            kernel = self.kernel("product, many tokens, %s: a step" % held)
             items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 

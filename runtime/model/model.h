@@ -23,7 +23,7 @@ static inline const char *model_kind_name(enum model_kind kind)
     return names[kind];
 }
 
-enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32, MODEL_INT4 = DTYPE_COUNT };
+enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32, MODEL_INT4 = DTYPE_COUNT, MODEL_FP8 };
 
 // Defaults of request fields, from generation_config.json; NAN: absent.
 struct model_defaults {
@@ -34,8 +34,8 @@ struct model_defaults {
 
 // The options of a model. 0, -1 or NULL selects the default that the comment names.
 struct model_options {
-    int dtype;              // enum dtype of the weights, MODEL_INT4, or -1: the checkpoint's
-    int kv_dtype;           // enum dtype, or -1: the checkpoint's (float32 stays float32)
+    int dtype;    // enum dtype of the weights, MODEL_INT4, MODEL_FP8, or -1: the checkpoint's
+    int kv_dtype; // enum dtype, or -1: the checkpoint's (float32 stays float32)
     uint32_t max_model_len; // 0: the checkpoint's
     uint32_t max_num_seqs;  // sequences that have a slot; 0: 256
     // Tokens per step; for generators at least model_tokens_min(max_num_seqs). 0: the device's

@@ -270,8 +270,33 @@ void packed_read(float *out, const struct packed *p, const uint32_t *row, uint32
     }
 }
 
+bool packed_fits_fp8(const struct packed *p, enum weight_format format)
+{
+    if (!p->e4m3 || p->group_of || p->zeros || p->zero != 0 || p->last != 1)
+        return false;
+    bool tensor = p->scale_cols == p->k && p->scale_rows == p->n; // one scale
+    if (format == WEIGHT_FP8)
+        return tensor || (p->scale_cols == p->k && p->scale_rows == 1);
+    bool blocks = p->scale_cols == FP8_SCALE_COLUMNS && p->scale_rows % FP8_SCALE_ROWS == 0;
+    return format == WEIGHT_FP8_128 && p->k % FP8_SCALE_COLUMNS == 0 && (tensor || blocks);
+}
+
+void packed_fp8_scales(float *out, const struct packed *p, enum weight_format format, uint32_t row,
+                       uint32_t rows, uint32_t col, uint32_t cols)
+{
+    bool blocks = format == WEIGHT_FP8_128;
+    uint32_t down = blocks ? FP8_SCALE_ROWS : 1, across = blocks ? FP8_SCALE_COLUMNS : cols;
+    for (uint32_t r = 0; r < rows; r += down)
+        for (uint32_t c = 0; c < cols; c += across)
+            *out++ = scale_at(p, row + r, (col + c) / p->scale_cols);
+}
+
 enum weight_format packed_format(const struct packed *p)
 {
+    if (p->e4m3)
+        return packed_fits_fp8(p, WEIGHT_FP8)       ? WEIGHT_FP8
+               : packed_fits_fp8(p, WEIGHT_FP8_128) ? WEIGHT_FP8_128
+                                                    : WEIGHT_FLOATS;
     static const struct {
         uint32_t group;
         enum weight_format plain, zeros;
@@ -298,7 +323,7 @@ struct weight_int4 packed_int4(const struct packed *p)
     static const enum dtype types[] = {
         [PACKED_F32] = DTYPE_F32, [PACKED_F16] = DTYPE_F16, [PACKED_BF16] = DTYPE_BF16};
     bool e2m1 = packed_format(p) == WEIGHT_MXFP4;
-    check(packed_format(p) != WEIGHT_FLOATS, "codes of %s", p->words);
+    check(packed_format(p) != WEIGHT_FLOATS && !p->e4m3, "codes of %s", p->words);
     return (struct weight_int4){.order = p->order,
                                 .codes = p->codes,
                                 .scales = p->scales,

@@ -37,6 +37,7 @@ struct packed {
     enum weight_int4_order order;
     bool high_first;     // true if the high nibble of a byte is the first element; 4 bits by row
     const float *values; // [2 to the power of bits]; NULL: the code itself
+    bool e4m3;           // true if the codes are FP8: bytes of `values` from packed_e4m3
 
     // The scale of (r, c) is number r / scale_rows * row_step + group * group_step, where group is
     // c / scale_cols, or element c of group_of.
@@ -72,5 +73,12 @@ void packed_read(float *out, const struct packed *p, const uint32_t *row, uint32
 
 // Returns the format in which a device can hold the codes without rounding them, or WEIGHT_FLOATS.
 enum weight_format packed_format(const struct packed *p);
-// Returns the matrix of a format that is not WEIGHT_FLOATS.
+// Returns true if a matrix can be held in an FP8 format. One with a single scale fits both.
+bool packed_fits_fp8(const struct packed *p, enum weight_format format);
+// Writes the scales of rows and columns of a matrix that fits an FP8 format, as
+// weight_source.scales has them. In FP8_128 the first row and column are multiples of what one
+// scale is held for.
+void packed_fp8_scales(float *out, const struct packed *p, enum weight_format format, uint32_t row,
+                       uint32_t rows, uint32_t col, uint32_t cols);
+// Returns the matrix of a format that is neither WEIGHT_FLOATS nor FP8.
 struct weight_int4 packed_int4(const struct packed *p);

@@ -226,6 +226,7 @@ static enum status fp8_read(struct module_find *m)
         return status;
     uint64_t down = ((uint64_t)p->n + 127) / 128, across = ((uint64_t)p->k + 127) / 128;
     p->bits = 8;
+    p->e4m3 = true;
     p->values = byte_values(m->f, false);
     if (shape_is(scale, down, across) && elements_of(scale) > 1 && number_of(scale) >= 0) {
         p->scales = scale->map;

@@ -23,7 +23,7 @@ enum {
 
 static enum status options_check(const struct model_options *o, struct error *err)
 {
-    if (o->dtype < -1 || o->dtype > MODEL_INT4)
+    if (o->dtype < -1 || o->dtype > MODEL_FP8)
         return error_set(err, STATUS_INVALID, "dtype %d is not known", o->dtype);
     if (o->kv_dtype < -1 || o->kv_dtype > DTYPE_I8)
         return error_set(err, STATUS_UNSUPPORTED,
@@ -376,6 +376,10 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     if (parts->options.dtype == MODEL_INT4 && !facts.codes)
         return error_set(err, STATUS_UNSUPPORTED,
                          "--dtype int4: this device holds no weights in 4 bits; take int8");
+    if (parts->options.dtype == MODEL_FP8 && !facts.e4m3)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--dtype fp8: this device holds no weights in FP8; take int8, which has "
+                         "the same size");
     if (parts->config.experts.count > 0 && !facts.experts)
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s is a mixture of experts, which this device does not compute: run it "

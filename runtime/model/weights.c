@@ -478,7 +478,8 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
     bool first = p->args->sizes->rank == 0; // one rank logs
     const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
     if (packed || (tensor && tensor->blocks)) {
-        if (first && !facts->codes)
+        bool fp8 = packed && packed->packed->e4m3;
+        if (first && !facts->codes && !(fp8 && facts->e4m3))
             log_line(
                 LOG_INFO,
                 "%s: the weights are quantised (%s) and are held as %s; --dtype int8 takes half "
@@ -504,18 +505,28 @@ static bool codes_held(const struct weight_list_args *args)
     return args->dtype < 0 && args->tensors && facts.codes;
 }
 
+// Returns true if FP8 tensors are held as their codes, or products are quantised to FP8.
+static bool e4m3_held(const struct weight_list_args *args)
+{
+    struct device_facts facts;
+    args->api->facts(args->device, &facts);
+    return (args->dtype < 0 || args->dtype == MODEL_FP8) && facts.e4m3;
+}
+
 uint32_t weight_list_unit(const struct weight_list_args *args)
 {
     struct lister p = {.args = args, .config = args->config};
     char name[NAME_MAX_BYTES];
-    if (!codes_held(args))
+    if (!args->tensors || (!codes_held(args) && !e4m3_held(args)))
         return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);
     weight_name(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
     if (!tensor && weight_shared_name(name, &p)) // all layers have experts
         tensor = tensors_find(args->tensors, name);
-    return weight_format_facts(weight_tensor_format(tensor))->elements;
+    enum weight_format format = weight_tensor_format(tensor);
+    bool held = format >= WEIGHT_FP8 ? e4m3_held(args) : codes_held(args);
+    return held ? weight_format_facts(format)->elements : 1;
 }
 
 static void dtypes_choose(struct lister *p)
@@ -533,9 +544,13 @@ static void dtypes_choose(struct lister *p)
     p->args->api->facts(p->args->device, &facts);
     list->codes = codes_held(p->args);
     list->int4 = p->args->dtype == MODEL_INT4;
-    list->dtype = list->int4            ? held
-                  : p->args->dtype >= 0 ? (enum dtype)p->args->dtype
-                                        : dtype_default(p, &facts, tensor, held);
+    list->fp8 = p->args->dtype == MODEL_FP8;
+    list->e4m3 = e4m3_held(p->args);
+    if (list->fp8 && held == DTYPE_F32)
+        held = DTYPE_BF16; // the products of FP8 codes
+    list->dtype = list->int4 || list->fp8 ? held
+                  : p->args->dtype >= 0   ? (enum dtype)p->args->dtype
+                                          : dtype_default(p, &facts, tensor, held);
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;
@@ -550,13 +565,24 @@ static void codes_note(const struct lister *p)
 {
     char formats[FORMATS_TEXT];
     weight_list_formats(formats, p->list);
-    if (p->status == STATUS_OK && p->list->codes && !p->list->int4 && formats[0] != '\0' &&
-        p->args->sizes->rank == 0)
-        log_line(
-            LOG_INFO,
-            "%s: the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
-            "convert them",
-            p->config->weights_folder, formats);
+    bool kept = p->list->codes || (p->list->e4m3 && !p->list->fp8);
+    if (p->status != STATUS_OK || !kept || p->list->int4 || formats[0] == '\0' ||
+        p->args->sizes->rank != 0)
+        return;
+    log_line(LOG_INFO,
+             "%s: the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
+             "convert them",
+             p->config->weights_folder, formats);
+}
+
+// Logs the number of FP8 weights that are not held as their codes.
+static void fp8_note(const struct lister *p)
+{
+    if (p->status == STATUS_OK && p->list->fp8_cut > 0 && p->args->sizes->rank == 0)
+        log_line(LOG_WARNING,
+                 "%s: %u weights in FP8 are not held as FP8: the rows and columns that this model "
+                 "or rank takes from them do not begin and end with their blocks of 128",
+                 p->config->weights_folder, p->list->fp8_cut);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
@@ -587,6 +613,7 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     if (p.status == STATUS_OK)
         p.status = unused_check(out, args, p.prefix, err);
     codes_note(&p);
+    fp8_note(&p);
     if (p.status != STATUS_OK)
         weight_list_close(out);
     return p.status;

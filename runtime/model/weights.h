@@ -121,6 +121,9 @@ struct weight_list {
     uint64_t parameter_count; // parameters of the entire checkpoint; a tied head counts once
     enum dtype dtype;         // dtype of the products
     bool codes;               // true if quantised tensors are held in their own format
+    bool e4m3;                // true if FP8 tensors are held as their codes
+    bool fp8;                 // true if other products of layers are quantised to FP8
+    uint32_t fp8_cut;         // number of FP8 weights that cannot be held as codes
     bool int4;                // true if products are quantised to 4 bits
     enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };
@@ -132,15 +135,15 @@ struct weight_list_args {
     struct tensors *const *module_tensors; // [config->module_count]; read if `tensors` is set
     const struct device_api *api;
     struct device *device;
-    int dtype;             // enum dtype, MODEL_INT4, or -1: the checkpoint's
+    int dtype;             // enum dtype, MODEL_INT4, MODEL_FP8, or -1: the checkpoint's
     int32_t yes_id, no_id; // tokens whose logits make the score of a reranker without a head
     bool lone_answer;      // true if the score is the logit of yes_id alone
 };
 
 // Returns the number of columns of which each rank's part of a feed-forward layer must be a
 // multiple, because a block of quantised weights cannot be split. This is the number of elements of
-// a block of the file, of a group of a folder's 4-bit codes or of a group of MODEL_INT4; 1: the
-// layer can be cut anywhere.
+// a block of the file, of a group of a folder's 4-bit codes, of a block of its FP8 codes or of a
+// group of MODEL_INT4; 1: the layer can be cut anywhere.
 uint32_t weight_list_unit(const struct weight_list_args *args);
 
 // Lists the weights of a rank and finds their tensors. An error names the missing or unsuitable

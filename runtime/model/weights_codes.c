@@ -12,14 +12,61 @@ enum weight_format weight_tensor_format(const struct tensor *tensor)
     return dequantise_format(tensor ? tensor->blocks : NULL);
 }
 
-// Returns the format in which a part can be held, or WEIGHT_FLOATS: its columns must begin and end
-// with a block.
+// Returns the format in which a part can be held if the device holds no FP8 codes, or
+// WEIGHT_FLOATS: its columns must begin and end with a block.
 static enum weight_format part_format(const struct weight_part *part)
 {
     enum weight_format format = weight_tensor_format(part->tensor);
     uint32_t elements = weight_format_facts(format)->elements;
     bool cut = part->from_col % elements != 0 || part->cols % elements != 0;
-    return cut ? WEIGHT_FLOATS : format;
+    return cut || format >= WEIGHT_FP8 ? WEIGHT_FLOATS : format;
+}
+
+// Returns true if a part can be held in an FP8 format: its rows and columns begin and end where
+// those of scales do. last: the part's rows are the weight's last ones.
+static bool part_fits_fp8(const struct weight_part *part, enum weight_format format, bool last)
+{
+    bool stored = part->step == 0 && part->head == 0 && part->addend == 0 && part->factor == 0;
+    const struct packed *packed = part->tensor ? part->tensor->packed : NULL;
+    if (!packed || !stored || part->stride != packed->k || !packed_fits_fp8(packed, format))
+        return false;
+    bool rows = part->from_row % FP8_SCALE_ROWS == 0 && part->to_row % FP8_SCALE_ROWS == 0 &&
+                (last || part->rows % FP8_SCALE_ROWS == 0);
+    bool columns = part->from_col % FP8_SCALE_COLUMNS == 0 && part->cols % FP8_SCALE_COLUMNS == 0;
+    return format == WEIGHT_FP8 || (rows && columns);
+}
+
+static bool entry_fits_fp8(const struct weight_entry *entry, enum weight_format format)
+{
+    for (uint32_t i = 0; i < entry->part_count; i++)
+        if (!part_fits_fp8(&entry->parts[i], format, i + 1 == entry->part_count))
+            return false;
+    return entry->part_count > 0;
+}
+
+// Holds a product as the FP8 codes of its tensors if all fit one format, or, if asked for,
+// quantises it to FP8. Returns false if it is not held so.
+static bool fp8_choose(const struct lister *p, struct weight_entry *entry)
+{
+    struct weight_shape *shape = &entry->shape;
+    if (shape->use != WEIGHT_PRODUCT)
+        return false;
+    bool codes = false;
+    for (uint32_t i = 0; i < entry->part_count; i++) {
+        const struct tensor *tensor = entry->parts[i].tensor;
+        codes = codes || (tensor && tensor->packed && tensor->packed->e4m3);
+    }
+    bool rounded = p->list->fp8 && entry->index >= MODEL_WEIGHT_COUNT;
+    enum weight_format held = entry_fits_fp8(entry, WEIGHT_FP8)       ? WEIGHT_FP8
+                              : entry_fits_fp8(entry, WEIGHT_FP8_128) ? WEIGHT_FP8_128
+                              : rounded                               ? WEIGHT_FP8
+                                                                      : WEIGHT_FLOATS;
+    p->list->fp8_cut += codes && held == WEIGHT_FLOATS;
+    if (held == WEIGHT_FLOATS)
+        return false;
+    shape->part_count = 1;
+    shape->parts[0] = (struct weight_codes){held, weight_matrix_rows(shape)};
+    return true;
 }
 
 // Holds an entry in 4 bits, an output head in 8. Embedding tables without head stay floats.
@@ -44,7 +91,8 @@ static bool needs_int8(const struct weight_entry *entry)
         const struct tensor *tensor = entry->parts[i].tensor;
         if (!tensor || (!tensor->blocks && !tensor->packed))
             return false;
-        needs = needs || weight_tensor_format(tensor) == WEIGHT_FLOATS;
+        enum weight_format format = weight_tensor_format(tensor);
+        needs = needs || format == WEIGHT_FLOATS || format >= WEIGHT_FP8;
     }
     return needs;
 }
@@ -69,6 +117,8 @@ void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
         int4_choose(entry);
         return;
     }
+    if (p->list->e4m3 && fp8_choose(p, entry))
+        return;
     if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
         return;
     if (needs_int8(entry)) {

@@ -203,11 +203,42 @@ static enum status put_int4(struct loader *l, struct weight *weight, const struc
     return status;
 }
 
+// Loads FP8 codes of a folder, and their scales as float32.
+static enum status put_fp8(struct loader *l, struct weight *weight, const struct weight_part *part)
+{
+    const struct tensor *tensor = part->tensor;
+    enum weight_format format = weight->shape.parts[0].format;
+    size_t scales = part->rows;
+    if (format == WEIGHT_FP8_128)
+        scales = (size_t)((part->rows + FP8_SCALE_ROWS - 1) / FP8_SCALE_ROWS) *
+                 (part->cols / FP8_SCALE_COLUMNS);
+    float *scale = heap_alloc(scales * sizeof *scale);
+    packed_fp8_scales(scale, tensor->packed, format, part->from_row, part->rows, part->from_col,
+                      part->cols);
+    struct weight_source source = {
+        .map = tensor->map,
+        .fd = tensor->fd,
+        .offset = tensor->offset,
+        .rows = part->rows,
+        .cols = part->cols,
+        .stride = part->stride,
+        .first = part_first(part),
+        .format = format,
+        .scales = scale,
+    };
+    enum status status = rows_put(l, weight, part->to_row, &source);
+    heap_free(scale);
+    return status;
+}
+
 static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
-    if (weight->shape.part_count > 0 && l->list->codes)
+    bool fp8 = weight->shape.part_count > 0 && weight->shape.parts[0].format >= WEIGHT_FP8;
+    if (fp8 && tensor->packed && packed_fits_fp8(tensor->packed, weight->shape.parts[0].format))
+        return put_fp8(l, weight, part);
+    if (!fp8 && weight->shape.part_count > 0 && l->list->codes)
         return tensor->packed ? put_int4(l, weight, part) : put_codes(l, weight, part);
     if (tensor->packed || tensor->blocks || tensor->rope_head > 0 || part->head > 0 ||
         part->addend != 0 || part->factor != 0 || part->step > 0 ||

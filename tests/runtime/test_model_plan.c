@@ -24,8 +24,7 @@ static struct device *device;
 static struct error err;
 static char folder[64];
 
-// Writes a folder of the family. `patch` is merged into config.json, the only file that a dummy
-// load needs.
+// Writes a folder of the family with config.json alone, into which `patch` is merged.
 static void put(const char *name, const char *patch)
 {
     json_t *golden = golden_read(name), *more = json_loads(patch, 0, NULL);
@@ -128,12 +127,14 @@ static void test_options_have_ranges(void **state)
     options = dummy(65536, (1 << 20) + 1);
     refused(&options, STATUS_INVALID, "max-num-batched-tokens is 1048577; at most 1048576");
     options = dummy(4, 64);
-    options.dtype = MODEL_INT4 + 1;
+    options.dtype = MODEL_FP8 + 1;
     refused(&options, STATUS_INVALID, "is not known");
     options.dtype = -2;
     refused(&options, STATUS_INVALID, "dtype -2 is not known");
     options.dtype = MODEL_INT4;
     model_plan_close(plan_of(&options));
+    options.dtype = MODEL_FP8;
+    refused(&options, STATUS_UNSUPPORTED, "--dtype fp8: this device holds no weights in FP8");
     options = dummy(4, 64);
     options.kv_dtype = -2;
     refused(&options, STATUS_UNSUPPORTED, "the KV cache can be float32, bfloat16, float16 or int8");

@@ -118,6 +118,21 @@ static void test_weights(void **state)
     }
 }
 
+// Returns the formats in which a device that holds FP8 codes, but no others, holds a model. An
+// inner size of 320 columns cannot be cut at blocks of 128.
+static const char *formats_fp8(const char *model)
+{
+    static const char *const formats[][2] = {{"fp8-tensor", "FP8"},
+                                             {"fp8-row", "FP8"},
+                                             {"fp8-block", "FP8_128, FP8"},
+                                             {"modelopt-fp8", "FP8"},
+                                             {"modelopt-mixed", "FP8"}};
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        if (strcmp(model, formats[i][0]) == 0)
+            return formats[i][1];
+    return "";
+}
+
 static void test_logits(void **state)
 {
     (void)state;
@@ -138,13 +153,14 @@ static void test_logits(void **state)
         options.dtype = -1;
         options.kv_dtype = -1;
         rig_open(&rig, folder, &options);
-        assert_string_equal(rig.facts->formats, cpu ? formats : "");
+        formats = cpu ? formats : formats_fp8(models[i]);
+        assert_string_equal(rig.facts->formats, formats);
         assert_int_equal(rig.facts->dtype, DTYPE_BF16); // that of the floats
         held = golden_logits_errors(&rig, golden);
         rig_close(&rig);
         bool good = exact.largest < 1e-5 && held.frobenius < 0.06;
         printf("%-16s float32: error %.1e of the largest; %s: %.1e%s\n", models[i], exact.largest,
-               cpu ? formats : "bfloat16", held.frobenius, good ? "" : "  TOO FAR");
+               formats[0] ? formats : "bfloat16", held.frobenius, good ? "" : "  TOO FAR");
         assert_true(good);
         folder_remove(folder);
         json_decref(golden);
