@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan, before anything is allocated: capacities and defaults, the bytes of a KV block, the
-// offsets of everything in a model's memory; which options and which tensors are refused.
+// The plan: capacities, bytes of a KV block, offsets in memory; which options are refused.
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/log.h"
