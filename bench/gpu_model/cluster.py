@@ -93,8 +93,7 @@ class Split:
         others = [m.timed(0, 0, "instructions")] * 6
         end = added([m.product(rows, s["vocab"] // ranks, hidden), m.sampling(rows, s["vocab"]), *others])
         own = added([added([added(layer)] * s["layers"]), end])
-        rounds = m.rows("add and norm of 4096: a row", rows * hidden / 4096, rows * hidden * 6)[0]  # adds what NCCL summed to bfloat16
-        sums = 2 * s["layers"] * (self.link.sum(4 * rows * hidden) + rounds) + self.link.sum(4 * rows * s["vocab"]) / 2
+        sums = 2 * s["layers"] * self.link.sum(2 * rows * hidden) + self.link.sum(4 * rows * s["vocab"]) / 2
         return own[0] + sums, sums, own[2]
 
 

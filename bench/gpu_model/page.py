@@ -14,6 +14,7 @@ import sys
 
 import cluster
 import fit
+import formats
 from predict import HERE, OTHERS_STEPS, PAGE, SHAPES, STEPS, Experts, Model, added
 
 sys.path.insert(0, str(HERE.parents[1] / "tests/ptx"))
@@ -173,7 +174,7 @@ def tables_of(before, after):
     """Returns the lines of each table of the page."""
     models = [Model(name, after) for name in ("H100", "H200", "A100")]
     return {"after kernels": kernel_table(models[0]), "after steps": step_table(models, fit.measured()[3]), "counts": counts_table(before, after),
-            "aims": aims_table(before, after), "experts": experts_tables(after), "constants": fit.constants_table(),
+            "aims": aims_table(before, after), "experts": experts_tables(after), "formats": formats.table(after), "constants": fit.constants_table(),
             "held out": fit.held_out_table(after), "renewed": fit.renewed_table(after), "peers": fit.peers_table(after)}
 
 

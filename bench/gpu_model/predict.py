@@ -233,16 +233,17 @@ class Experts(Model):
         """Returns the expected number of experts that have rows."""
         return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
 
-    def experts_product(self, tokens, n, k, share=None):
-        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them."""
+    def experts_product(self, tokens, n, k, share=None, held="bfloat16"):
+        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them. Kernels of weights in FP8 have the
+        records of FP8 products, with the warps of the bfloat16 kernels of experts, and registers for nine blocks of few rows."""
         pairs, used = share or (tokens * self.chosen, self.used(tokens))
-        moved, flops = 2 * (used * n * k + pairs * (n + k)), 2 * pairs * n * k
+        moved, flops = used * n * k * (2 if held == "bfloat16" else 1) + 2 * pairs * (n + k), 2 * pairs * n * k
         if tokens * self.chosen <= 32 * self.experts:
             few = tokens * self.chosen <= 4 * self.experts
-            row, own = "product, %d tokens, bfloat16: a slab" % (1 if few else 32), {"warps": 4, "registers": 44 if few else 76, "shared": 2048 if few else 8192}
+            row, own = "product, %d tokens, %s: a slab" % (1 if few else 32, held), {"warps": 4, "registers": 76 if not few else 44 if held == "bfloat16" else 56, "shared": 2048 if few else 8192}
             rows, features, units = 8 if few else 32, 16, 16 * math.ceil(k / 2048)  # four warps, a part of 16 slabs in each round
         else:
-            row, own, rows, features, units = "product, many tokens, bfloat16: a step", {"registers": 128}, 64, 128, k / 64
+            row, own, rows, features, units = "product, many tokens, %s: a step" % held, {"registers": 128}, 64, 128, k / 64
         tiles = round(used + max(0, pairs - used * (rows + 1) / 2) / rows) if pairs > used else math.ceil(pairs)  # the last of each expert is half full
         kernel = Kernel(self.card, self.name, {**self.kernels["rows"][row][0], **own})
         cycles = kernel.dealt([units] * (tiles * (n // features)), tiles * (n // features)) + self.CYCLES["search"]
@@ -251,27 +252,31 @@ class Experts(Model):
     def by_hand(self, name, moved=0):
         return self.finished(self.CYCLES[name] * (self.chosen if name == "combine" else 1), moved, moved / self.rate)
 
-    def mixture(self, tokens):
+    def mixture(self, tokens, held="bfloat16"):
         """Returns the times of the ops of a layer's experts, without the router's product."""
         pairs = tokens * self.chosen
         gate = self.rows("SwiGLU of 14336: a row", pairs * self.inner / 14336, pairs * self.inner * 6)
         return {"route": added([self.by_hand("route", tokens * self.experts * 4), self.by_hand("sort")]),
-                "products": added([self.experts_product(tokens, 2 * self.inner, self.hidden), self.experts_product(tokens, self.hidden, self.inner)]),
+                "products": added([self.experts_product(tokens, n, k, None, held) for n, k in ((2 * self.inner, self.hidden), (self.hidden, self.inner))]),
                 "gate": gate, "combine": self.by_hand("combine", 2 * (pairs + tokens) * self.hidden)}
 
-    def step(self, rows, context):
-        """Returns {part: (seconds, bound, error)} of a decode step in the default mode, and its bound."""
+    def step(self, rows, context, held="bfloat16", fp8_keys=False):
+        """Returns {part: (seconds, bound, error)} of a decode step in the default mode, and its bound. held: of the weights of layers,
+        without the router; weights in FP8 have weft's own kernels."""
+        product = self.product if held == "bfloat16" else lambda tokens, n, k: self.own_product(tokens, n, k, held)
         heads = (self.heads + 2 * self.kv_heads) * DIM
         norm = self.rows("add and norm of 4096: a row", rows * self.hidden / 4096, rows * self.hidden * 8)
         norms = self.rows("heads and KV, 32 and 8 of 128: a row", rows * (self.heads + 2 * self.kv_heads) / 48, rows * heads * 4)
-        dense = [self.product(rows, heads, self.hidden), self.product(rows, self.hidden, self.heads * DIM), self.product(rows, self.experts, self.hidden)]
-        layer = {"experts": added(self.mixture(rows).values()), "other products": added(dense), "attention": self.decode_attention(rows, context),
+        dense = [product(rows, heads, self.hidden), product(rows, self.hidden, self.heads * DIM), self.product(rows, self.experts, self.hidden)]
+        attention = self.decode_attention(rows, context, True) if fp8_keys else self.decode_attention(rows, context)
+        layer = {"experts": added(self.mixture(rows, held).values()), "other products": added(dense), "attention": attention,
                  "norms, heads and KV": added([norm, norm, norms])}
         out = {name: added([times] * self.layers) for name, times in layer.items()}
         others = [self.timed(0, 0, "instructions")] * 6
         out["head and sampling"] = added([self.product(rows, self.vocab, self.hidden), self.sampling(rows, self.vocab), *others])
-        weights = self.layers * self.hidden * (heads + self.heads * DIM + self.experts + 3 * self.inner * self.used(rows)) + self.vocab * self.hidden
-        moved = 2 * weights + self.layers * 4 * rows * context * self.kv_heads * DIM
+        weights = self.layers * self.hidden * (heads + self.heads * DIM + 3 * self.inner * self.used(rows)) * (2 if held == "bfloat16" else 1)
+        floats = 2 * (self.layers * self.hidden * self.experts + self.vocab * self.hidden)
+        moved = weights + floats + self.layers * (2 if fp8_keys else 4) * rows * context * self.kv_heads * DIM
         return out, moved / self.rate
 
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicts decode steps with weights in FP8, and with keys and values in bfloat16 or FP8, next to sums of others' measured kernels.
+
+Products of layers take weft's own kernels for FP8 weights (decision 0071), at any number of rows; the head and the router stay
+bfloat16. With keys and values in FP8 attention takes the tiles that are counted for them.
+"""
+from predict import DIM, SHAPES, Experts, Model, added
+
+KEYS = 1024
+# ms on H100: sums of the best measured kernels of vLLM and TensorRT-LLM (aiconfigurator) and 10 to 18 us a layer for the rest, with
+# weights and keys and values in FP8. Nobody measured them as steps.
+OTHERS = {("Llama-3.1-8B", 1): 4.2, ("Llama-3.1-8B", 32): 5.4, ("Llama-3.1-8B", 256): 11.8,
+          ("Qwen3-30B-A3B", 1): 3.7, ("Qwen3-30B-A3B", 32): 12.5, ("Qwen3-30B-A3B", 256): 19.9}
+
+
+def dense_step(m, rows, fp8_keys):
+    """Returns the time, bound and error of a step of Llama-3.1-8B."""
+    shape = SHAPES["Llama-3.1-8B"]
+    layer = m.layer(shape, "decode", rows, KEYS, False)
+    width, inter = m.hidden + 2 * m.kv_heads * DIM, shape["inter"]
+    layer["products"] = added(m.own_product(rows, n, k, "FP8") for n, k in (
+        (width, m.hidden), (m.hidden, m.hidden), (2 * inter, m.hidden), (m.hidden, inter)))
+    layer["attention"] = m.decode_attention(rows, KEYS, True) if fp8_keys else m.decode_attention(rows, KEYS)
+    parts, _ = m.step(shape, "decode", rows, KEYS)
+    time, bound, error = added([added([added(layer.values())] * shape["layers"]), parts["head and sampling"]])
+    return time, bound, error
+
+
+def mixture_step(m, rows, fp8_keys):
+    """Returns the time, bound and error of a step of Qwen3-30B-A3B."""
+    parts, _ = m.step(rows, KEYS, "FP8", fp8_keys)
+    return added(parts.values())
+
+
+def table(kernels):
+    lines = ["| decode at 1,024 keys, weights in FP8 | keys and values in bfloat16, predicted ms | keys and values in FP8, predicted ms | weights and keys in bfloat16, predicted ms | best kernels of others, all in FP8, summed ms |",
+             "| --- | --- | --- | --- | --- |"]
+    shown = lambda times: "%.1f ± %.1f" % (times[0] * 1e3, times[2] * 1e3)
+    keys = (False, True) if "attention, decode, fp8: a tile" in kernels["rows"] else (False,)
+    for card in ("H100", "H200"):
+        for name, of, model, plain in (
+                ("Llama-3.1-8B", dense_step, Model(card, kernels), lambda m, rows: m.step(SHAPES["Llama-3.1-8B"], "decode", rows, KEYS)),
+                ("Qwen3-30B-A3B", mixture_step, Experts(card, kernels), lambda m, rows: m.step(rows, KEYS))):
+            for rows in (1, 32, 256):
+                cells = [shown(of(model, rows, fp8)) for fp8 in keys] + ["–"] * (2 - len(keys))
+                before = shown(added(plain(model, rows)[0].values()))
+                others = OTHERS.get((name, rows), "–") if card == "H100" else "–"
+                lines.append("| %s, %s, %d streams | %s | %s | %s |" % (card, name, rows, " | ".join(cells), before, others))
+    return lines
