@@ -401,6 +401,20 @@ static enum status kv_events_begin(struct loaded_model *m, struct error *err)
     return STATUS_OK;
 }
 
+// Logs the memory that is left on the GPUs of a model after its warm-up steps, which load code and
+// so take memory that is not in the plan.
+static void memory_left_log(const struct loaded_model *m)
+{
+    uint32_t count = m->ranks.count > 0 ? m->ranks.count : 1;
+    for (uint32_t i = 0; i < count && m->device->kind != DEVICE_CPU; i++) {
+        const struct loaded_device *device = m->ranks.count > 0 ? m->choices[i] : m->device;
+        struct device_facts now;
+        device->api->facts(device->device, &now);
+        log_line(LOG_INFO, "model '%s': %.2f GiB of memory are left on %s", m->spec.id,
+                 (double)now.memory_available / 0x1p30, device->label);
+    }
+}
+
 enum status models_load(struct loaded *loaded, struct error *err)
 {
     for (uint32_t i = 0; i < loaded->model_count; i++) {
@@ -433,6 +447,7 @@ enum status models_load(struct loaded *loaded, struct error *err)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);
         if (status != STATUS_OK)
             return status;
+        memory_left_log(m);
         log_line(LOG_DEBUG, "model '%s' is loaded", m->spec.id);
     }
     return STATUS_OK;

@@ -205,6 +205,15 @@ static enum status device_open(struct device **out, const struct device_options 
     return STATUS_OK;
 }
 
+// Returns the bytes that are left to the driver, which allocates while the device runs, also for
+// code that is loaded late: a twentieth, and at least 1 GiB of a card with 4 GiB or more.
+static size_t memory_kept(size_t free_bytes)
+{
+    const size_t least = (size_t)1 << 30;
+    bool raised = free_bytes >= 4 * least && free_bytes / 20 < least;
+    return raised ? least : free_bytes / 20;
+}
+
 static void device_facts(const struct device *device, struct device_facts *out)
 {
     size_t free_bytes = 0;
@@ -223,8 +232,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
         error_forget();
     out->ranks_max = count < 1 ? 1 : count < RANKS_MAX ? (uint32_t)count : RANKS_MAX;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-        out->memory_available =
-            free_bytes - free_bytes / 20; // the driver allocates some while running
+        out->memory_available = free_bytes - memory_kept(free_bytes);
     else
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;

@@ -84,6 +84,8 @@ def test_ranks_on_emulated_gpus():
     assert ["GiB", "simt:2", "simt:0", "simt:1"] in table, table
     assert rows["two"][0] == rows["two"][1] and rows["two"][2] == "-" and rows["one"][::2] == ["-", "-"], rows
     wait_for(lambda: "simt:1" in server.output().split("API key:")[-1])  # the list comes after `ready`
+    left = re.findall(r"model 'two': [0-9.]+ GiB of memory are left on (simt:\d)", server.output())
+    assert left == ["simt:2", "simt:0"], server.output()  # of each rank
     planned, keys = map(int, re.search(r"planned: (\d+) MiB of \d+ MiB, (\d+) MiB of it for keys", server.output()).groups())
     whole = 1024 * float(re.search(r"  two +generator float32  simt:2,0 +(\S+) GiB", server.output()).group(1))
     assert keys == 24 and abs(2 * planned - whole) < 6, (planned, whole)  # simt:2 has the shared model alone

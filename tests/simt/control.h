@@ -40,6 +40,7 @@ struct simt_options {
     bool blas_bad_first;        // true: the first algorithm's state reports that it does not run
     uint64_t fail_at;           // number of the call that fails, counted from simt_reset; 0: none
     uint32_t major;             // major compute capability of the device; 0: 9
+    uint64_t memory;            // bytes of a device's memory; 0: 1 GiB
     uint32_t shared_most;       // most bytes of shared memory per block; 0: those of an H100
 };
 

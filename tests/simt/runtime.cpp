@@ -384,7 +384,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     LOCK;
-    *total_bytes = (size_t)1 << 30;
+    *total_bytes = options.memory != 0 ? options.memory : (size_t)1 << 30;
     *free_bytes = counts.device_bytes < *total_bytes ? *total_bytes - counts.device_bytes : 0;
     return cudaSuccess;
 }

@@ -195,8 +195,21 @@ static void test_facts_of_a_card(void **state)
         assert_int_equal(facts.quantised_runs_as, DTYPE_BF16);
         struct simt_counts counts;
         simt_read(&counts);
-        uint64_t left = (1u << 30) - counts.device_bytes; // a twentieth is reserved for the driver
+        uint64_t left = (1u << 30) - counts.device_bytes;
         assert_int_equal(facts.memory_available, left - left / 20);
+        api->close(device);
+    }
+    // Reserved for the driver: a twentieth of a very small card, 1 GiB, a twentieth of a large one.
+    static const uint64_t gib = 1u << 30, sizes[] = {3, 12, 80};
+    for (size_t i = 0; i < 3; i++) {
+        struct simt_counts counts;
+        simt_configure(&(struct simt_options){.memory = sizes[i] * gib});
+        assert_int_equal(api->open(&device, &options, &err), STATUS_OK);
+        api->facts(device, &facts);
+        simt_read(&counts);
+        uint64_t left = sizes[i] * gib - counts.device_bytes;
+        uint64_t kept[] = {left / 20, gib, left / 20};
+        assert_int_equal(facts.memory_available, left - kept[i]);
         api->close(device);
     }
     simt_configure(&(struct simt_options){.major = 7});
