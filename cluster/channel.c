@@ -16,18 +16,18 @@
 #include <string.h>
 
 enum {
-    TICK_MS = 1000,     // between two pings
-    MEET_TICK_MS = 100, // while nodes connect
-    LINGER_MS = 1000,   // time in which the last messages can still be sent
+    TICK_MS = 1000,     // time between two pings
+    MEET_TICK_MS = 100, // time between two pings until the nodes have met
+    LINGER_MS = 1000,   // time limit of the receipts of END, and then of the last messages
     LANE_LETTERS = 64,  // most messages that wait in a lane; nodes work in lockstep
     REFUSALS_MAX = 3,   // handshakes that may fail before this node stops trying
     IDENTITY_MAX = 255,
 };
 
-struct peer { // another node; on the others only node 0
+struct peer { // another node; nodes other than node 0 have only the peer node 0
     bool joined;
-    bool done; // true if it knows that the group has ended
-    bool gone; // true if its connection is closed; earlier messages of it may still be unread
+    bool done; // true if it knows that the group has ended, with or without a fault
+    bool gone; // true if its connection is closed; messages that it sent before may be unread
     uint8_t identity[IDENTITY_MAX]; // node 0: address of its connection
     size_t identity_bytes;
     uint64_t heard_ns;                  // time of its last message
@@ -43,7 +43,7 @@ struct channel {
     struct waker *waker;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t moved; // a lane, a peer or the stage has changed
+    pthread_cond_t moved; // signaled when a lane, a peer or the stage has changed
     // guarded by `lock`
     enum channel_stage stage;
     struct error err; // STAGE_FAILED
@@ -382,7 +382,7 @@ static void hello_try(struct channel *c)
     parcel_free(parcel);
 }
 
-// Queues a ping, or one per model with its last step. The caller holds the lock.
+// Queues pings: node 0 one, the others one per model with its last step. The caller holds the lock.
 static void pings_post(struct channel *c)
 {
     for (uint32_t m = 0; m < c->options.models; m++) {
@@ -394,7 +394,8 @@ static void pings_post(struct channel *c)
     }
 }
 
-// Sends pings, which also notices connections that were closed. The caller holds the lock.
+// Sends HELLO and queues pings: sending one detects a connection that was closed. Also handles
+// failed handshakes. The caller holds the lock.
 static void peers_ping(struct channel *c)
 {
     struct error err;
@@ -438,7 +439,7 @@ static void peers_check(struct channel *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-// Calls the callbacks whose time has come, without the lock.
+// Calls `lost` after the first fault and `leave` after a LEAVE, without the lock.
 static void callbacks_call(struct channel *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -533,8 +534,8 @@ enum status channel_open(struct channel **out, const struct channel_options *opt
     return STATUS_OK;
 }
 
-// Waits for a change until a time (CLOCK_MONOTONIC; UINT64_MAX: no limit). Returns false if it has
-// come. The caller holds the lock.
+// Waits for a change of a lane, a peer or the stage. Returns false at until_ns (CLOCK_MONOTONIC;
+// UINT64_MAX: no limit). The caller holds the lock.
 static bool change_await(struct channel *c, uint64_t until_ns)
 {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
@@ -585,7 +586,7 @@ void channel_close(struct channel *c)
     channel_free(c);
 }
 
-// Node 0: compares the HELLO of all nodes, once all have come. The caller holds the lock.
+// Node 0: compares the HELLOs of all nodes after all have arrived. The caller holds the lock.
 static enum status nodes_compare(struct channel *c, const struct facts *facts, struct error *err)
 {
     enum status status = STATUS_OK;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps and collectives as messages; see link.h. The thread of the model's engine, or of
-// cluster_follow, calls all functions except `pieces_exchange`, which a rank's thread calls, and
-// `collectives_stop`, which any thread may call.
+// cluster_follow, calls the functions of model_link. The functions of comm_link have the threads
+// that kernels/collective.h states: `pieces_exchange` is called by one thread at a time,
+// `collectives_stop` and `node_failed` by any thread.
 #include "cluster/link.h"
 
 #include "base/arena.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Determines which of several nodes a process is, and where node 0 listens, from the options or
-// else from the environment that Slurm, mpirun, torchrun or a LeaderWorkerSet sets. A node is one
-// process. Pure functions.
+// Determines the number of nodes, which of them this process is, and the address at which node 0
+// listens: from the options, or else from the variables that Slurm, mpirun, torchrun or a
+// LeaderWorkerSet sets. A node is one process; several may run on one machine. The rank of a node
+// is its number, as in --node-rank; elsewhere a rank is a part of a model (runtime/model/group.h).
+// Functions without state.
 #pragma once
 
 #include "base/status.h"
@@ -10,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-    NODES_MAX = 8, // RANKS_MAX ranks, one for each node
+    NODES_MAX = 8, // RANKS_MAX: each node has at least one rank of a split model
     NODE_RANK_MAX = 7,
     NODES_PORT = 29501, // default of --master-port
     NODE_RANK_UNSET = 0x7FFFFFFF,
@@ -25,16 +27,19 @@ struct nodes_options {       // values of the command line
 };
 
 struct nodes {
-    uint32_t count, rank; // count 1: one process, no other node
-    char address[NODE_ADDRESS_MAX];
+    uint32_t count, rank;           // number of nodes, 1: no other node; number of this node
+    char address[NODE_ADDRESS_MAX]; // address and port at which node 0 listens
     uint32_t port;
-    // names of the option or environment variable with the value, for messages; NULL: default
+    // name of the option or variable that has the value, for errors; NULL: none, the default is
+    // used
     const char *count_from, *rank_from;
 };
 
-// Fills `out`; options have precedence over the environment. environment returns the value of a
-// variable, or NULL if it is unset or empty. INVALID with one sentence if a value is malformed or
-// missing, if two variables contradict each other, or if the rank is not below the number of nodes.
+// Fills `out`. Options have precedence over the environment, which is not read if options->nnodes
+// is
+// 1. environment returns the value of a variable, or NULL if it is unset or empty. INVALID with one
+// sentence if a value is malformed or missing, if two variables contradict each other, or if the
+// rank is not below the number of nodes.
 enum status nodes_find(struct nodes *out, const struct nodes_options *options,
                        const char *(*environment)(const char *name), struct error *err) MUST_USE;
 

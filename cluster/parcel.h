@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages in the queues of a channel. The channel's lock guards the queues. Private to cluster/.
+// Queues of messages that a channel has received or is to send. A queue owns its messages. The
+// channel's lock guards the queues. Private to cluster/.
 #pragma once
 
 #include "cluster/message.h"
@@ -11,9 +12,9 @@ enum { ALL_NODES = -1 }; // parcel.to: all other nodes
 struct parcel { // a message in a queue
     struct parcel *next;
     zmq_msg_t frame;
-    struct node_message message; // received: parsed
+    struct node_message message; // header and payload in `frame`; only of a received message
     int to;                      // receiver of a message that is to be sent: a node, or ALL_NODES
-    int except;                  // ALL_NODES: the node that gets none
+    int except;                  // with ALL_NODES: node that does not get it; 0: each other node
 };
 
 struct parcels {

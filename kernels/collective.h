@@ -43,7 +43,7 @@ struct all_gather_args {
 // a process have consecutive numbers, and all processes make the same calls in the same order.
 struct comm_link {
     void *context;
-    uint32_t first, ranks; // number of the first rank of this process; ranks of all processes
+    uint32_t first, ranks; // number of the first rank of this process; number of all ranks
     // Sends the bytes of the ranks of this process to the other processes and receives theirs.
     // pieces: bytes of all ranks; those of rank r end before ends[r], where those of rank r + 1
     // begin. Called by one thread at a time; blocks until all have arrived. DEVICE_FAULT if a

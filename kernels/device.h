@@ -165,14 +165,14 @@ struct device_api {
     uint32_t (*tune)(struct stream *, uint32_t rows);
 
     // comm_open joins the streams of `count` devices; a stream is in at most one communicator. If
-    // link is NULL, a stream's rank is its index in the list. Otherwise the communicator has ranks
-    // of other processes too: ranks from link->first on are here, all processes call comm_open at
-    // the same time, and the link must outlive the communicator; comm_abort then aborts it, too.
-    // comm_abort may be called by any thread: collectives
-    // in progress, later ones and launches of graphs then fail with DEVICE_FAULT. comm_close: no
-    // rank may be in a collective; graphs are closed before it and streams after it. wait() on one
-    // of the streams fails if any of them has failed; a stream that is recording a graph is not
-    // queried.
+    // link is NULL, a stream's rank is its index in the list. Otherwise the ranks of the streams
+    // are link->first, link->first + 1, ..., and other processes hold the other ranks; each process
+    // calls comm_open, which may wait for the others. The link must outlive the communicator.
+    // wait() on one of the streams fails if any of them has failed, and on GPUs if a process of the
+    // link is lost; a stream that is recording a graph is not queried.
+    // comm_abort may be called by any thread: collectives in progress, later ones and launches of
+    // graphs then fail with DEVICE_FAULT; it aborts the link, too. comm_close: no rank may be in a
+    // collective; graphs are closed before it and streams after it.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
                              const struct comm_link *link, struct error *);
     void (*comm_abort)(struct comm *);

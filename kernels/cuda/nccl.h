@@ -15,7 +15,7 @@ extern "C" {
 typedef struct ncclComm *ncclComm_t;
 typedef struct {
     char internal[128];
-} ncclUniqueId; // names a communicator whose ranks are in several processes
+} ncclUniqueId; // identifies a communicator whose ranks are in several processes
 typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // other values are errors
 typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
@@ -48,9 +48,10 @@ struct nccl {
 #undef NCCL_FIELD
 };
 
-// Returns NO_DEVICE with the reason if the library or one of its functions is missing, or if it is
-// older than 2.18.
+// Opens libnccl.so.2 and finds the functions. Returns NO_DEVICE with the reason if the library or
+// one of its functions is missing, or if it is older than 2.18.
 enum status nccl_open(struct nccl *out, struct error *err) MUST_USE;
+// Closes the library; does nothing if it is not open.
 void nccl_close(struct nccl *nccl);
 
 #if defined(__cplusplus)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of this process that share a model, each with a thread. Each call of model.h for a step
-// is executed by all ranks: with the same batch and masks, and with results that must be equal.
-// Private to runtime/model. The engine's thread posts a job and waits for all ranks, but not longer
-// than a deadline. After that deadline or any other failure, the group accepts no more jobs.
+// The ranks of this process that share a model, each with a thread. All of them execute each step:
+// with one batch and the same masks, and their results must be equal. The thread that steps the
+// model (the engine's, or on nodes other than node 0 the follow thread) posts a job and waits for
+// all ranks until a deadline. After the deadline has passed or a rank or another node has failed,
+// the group accepts no more jobs.
+// Ranks are numbered from 0 in this process. Private to runtime/model.
 #pragma once
 
 #include "kernels/device.h"
@@ -30,7 +32,8 @@ void group_close(struct model_group *group);
 bool group_hangs(const struct model_group *group);
 // Returns the rank that failed, or the number of ranks if it is not known.
 uint32_t group_failed_rank(const struct model_group *group);
-// Refuses all further jobs and aborts the communicator, so that no rank waits for another.
+// Refuses all further jobs, reports the failure to the other nodes and aborts the communicator, so
+// that no rank waits for another. Does nothing after a failure.
 void group_abort(struct model_group *group);
 // Sets how long each further job may take, in nanoseconds; initially MODEL_START_NS.
 void group_deadline(struct model_group *group, uint64_t ns);
@@ -42,8 +45,8 @@ void group_deadline(struct model_group *group, uint64_t ns);
 enum status group_start(struct model_group *group, struct error *err) MUST_USE;
 // Launches, samples and collects a step on all ranks, as model.h describes. The batch is copied;
 // the masks are not, and a rank that is late may read them until group_close. group_collect returns
-// the results of rank 0, and DEVICE_FAULT if those of another rank or another node differ;
-// deadline_ns: CLOCK_MONOTONIC.
+// the results of the first rank of this process, or DEVICE_FAULT if those of another rank (on node
+// 0: or of another node) differ; deadline_ns: CLOCK_MONOTONIC.
 enum status group_launch(struct model_group *group, struct batch *batch,
                          struct error *err) MUST_USE;
 enum status group_sample(struct model_group *group, const uint32_t *masks, uint32_t count,
@@ -51,8 +54,8 @@ enum status group_sample(struct model_group *group, const uint32_t *masks, uint3
 enum status group_collect(struct model_group *group, struct model_output *out, uint64_t deadline_ns,
                           struct error *err) MUST_USE;
 
-// The calls of one rank's model. rank_begin comes first on the thread that makes the others. If the
-// device has a slot, the caller holds it (model.c, open.c).
+// The calls of one rank's model. rank_begin must be the first, on the thread that makes the others.
+// If the device has a slot, the caller holds it (model.c, open.c).
 void rank_begin(const struct model *m);
 // The parts of a start, in this order (warm.c, open.c): rank_tune tunes the products, without
 // collectives; rank_warm runs two small steps, so that the device loads all code that steps use;
