@@ -6,7 +6,7 @@
 
 The emulated device plans as a GPU does. Each model is a folder with config.json alone, whose weights are planned as random ones.
 Formats of weights and of keys and values that this build refuses have no row or column. A card's memory is what nvidia-smi
-prints, less 600 MiB of the driver's context and the 5 % that weft leaves free.
+prints, less 600 MiB of the driver's context and what weft leaves free: 5 %, at least 1 GiB.
 """
 import json
 import pathlib
@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/OPERATING.md"
 CARDS = {"24 GB": 24564, "48 GB": 46068, "80 GB": 81559, "141 GB": 143771}  # MiB: RTX 4090, L40S, H100, H200
-CONTEXT_MIB, SHARE, LENGTH = 600, 0.95, 8192
+CONTEXT_MIB, LENGTH = 600, 8192
 WEIGHTS, KEYS = ("bfloat16", "fp8", "int8", "int4"), ("bfloat16", "fp8")
 DENSE = {"head_dim": 128, "max_position_embeddings": 131072, "rope_theta": 500000.0, "tie_word_embeddings": False,
          "torch_dtype": "bfloat16", "eos_token_id": 2, "rms_norm_eps": 1e-5, "num_key_value_heads": 8}
@@ -59,7 +59,8 @@ def plan_of(weft, folder, weights, keys, gpus):
 
 def fitting(plan, token_kib, gpus, card):
     """Returns the tokens of keys and values that fit on `gpus` cards, as text."""
-    room = gpus * SHARE * (CARDS[card] - CONTEXT_MIB) - plan
+    free = CARDS[card] - CONTEXT_MIB
+    room = gpus * (free - max(1024, free / 20)) - plan
     tokens = room * 1024 / token_kib
     return "{:,.0f} K".format(tokens / 1000) if tokens >= LENGTH else "–"
 
