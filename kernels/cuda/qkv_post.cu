@@ -8,142 +8,227 @@ struct post_run {
     const float *q_norm, *k_norm; // [dim] or NULL
 };
 
-static __device__ __forceinline__ void kv_store(void *at, enum dtype dtype, uint32_t i, float x)
+// Loads or stores two neighbours as floats. vector: the row's alignment allows one access; otherwise
+// elements are accessed one by one, and only the first `count` exist.
+template <class T>
+static __device__ __forceinline__ void load2(const T *p, float v[2], bool vector, uint32_t count)
 {
-    if (dtype == DTYPE_BF16)
-        narrow((bf16 *)at + i, x);
-    else if (dtype == DTYPE_F16)
-        narrow((f16 *)at + i, x);
-    else
-        ((float *)at)[i] = x;
+    v[0] = v[1] = 0.0f;
+    if (vector) {
+        unpack2(*(const uint32_t *)p, v, T());
+        return;
+    }
+    for (uint32_t i = 0; i < 2 && i < count; i++)
+        v[i] = widen(p[i]);
+}
+template <>
+__device__ __forceinline__ void load2<float>(const float *p, float v[2], bool vector,
+                                             uint32_t count)
+{
+    v[0] = v[1] = 0.0f;
+    if (vector) {
+        float2 w = *(const float2 *)p;
+        v[0] = w.x;
+        v[1] = w.y;
+        return;
+    }
+    for (uint32_t i = 0; i < 2 && i < count; i++)
+        v[i] = p[i];
+}
+template <class T>
+static __device__ __forceinline__ void store2(T *p, const float v[2], bool vector, uint32_t count)
+{
+    if (vector) {
+        *(uint32_t *)p = pack2(v, T());
+        return;
+    }
+    for (uint32_t i = 0; i < 2 && i < count; i++)
+        narrow(p + i, v[i]);
+}
+template <>
+__device__ __forceinline__ void store2<float>(float *p, const float v[2], bool vector,
+                                              uint32_t count)
+{
+    if (vector) {
+        *(float2 *)p = {v[0], v[1]};
+        return;
+    }
+    for (uint32_t i = 0; i < 2 && i < count; i++)
+        p[i] = v[i];
 }
 
-enum { POST_PAIRS = 4 }; // most rotary pairs per lane, for 256 dims
+// Where a head's results go: in place, or as keys or values to a KV block.
+template <class T> struct post_out {
+    T *x;
+    void *kv; // NULL: in place
+    enum dtype dtype;
 
-// Both elements of a rotary pair stay with one lane, so q is rotated in place without a barrier.
-// Pairs stay in registers; all their loads are issued before the first is used. factors:
+    __device__ __forceinline__ void store(uint32_t i, const float v[2], bool vector,
+                                          uint32_t count) const
+    {
+        if (!kv)
+            store2(x + i, v, vector, count);
+        else if (dtype == DTYPE_BF16)
+            store2((bf16 *)kv + i, v, vector, count);
+        else if (dtype == DTYPE_F16)
+            store2((f16 *)kv + i, v, vector, count);
+        else
+            store2((float *)kv + i, v, vector, count);
+    }
+};
+
+// A lane has PAIRS pairs of neighbours at 2 * (lane + 32 k) of the first half of the rotary columns,
+// and those half a rotary width on. So both elements of a rotary pair stay with one lane, and q is
+// rotated in place without a barrier. All loads are issued before the first value is used. factors:
 // [positions] or NULL. A rotation multiplies the sum of the squares of a pair by that of its cosine
 // and sine, so the sum that a norm after it needs is known before. MORE: 1 if there are factors or
 // a norm after the rotation.
-template <class T, int MORE>
-static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *norm,
-                                   const float *factors, uint32_t t, void *kv)
+template <class T, int MORE, int PAIRS>
+static __device__ __forceinline__ void post_rotate(const qkv_post_args &a, const post_out<T> &out,
+                                                   const float *norm, const float *factors,
+                                                   uint32_t t)
 {
     uint32_t lane = threadIdx.x % 32, dim = a.shape.dim, half = a.rotary_dim / 2;
     uint32_t position = a.position ? a.position[t] : 0;
-    float scale = 1.0f, u[POST_PAIRS], v[POST_PAIRS], cosine[POST_PAIRS], sine[POST_PAIRS];
+    bool even = half % 2 == 0;
+    const T *x = out.x;
+    float scale = 1.0f, u[PAIRS][2], v[PAIRS][2], angle[PAIRS][4];
 #pragma unroll
-    for (uint32_t k = 0; k < POST_PAIRS; k++) {
-        uint32_t i = lane + 32 * k;
-        u[k] = i < half ? widen(x[i]) : 0.0f;
-        v[k] = i < half ? widen(x[i + half]) : 0.0f;
+    for (uint32_t k = 0; k < PAIRS; k++) {
+        uint32_t i = 2 * (lane + 32 * k);
+        u[k][0] = u[k][1] = v[k][0] = v[k][1] = 0.0f;
+        if (i < half) {
+            load2(x + i, u[k], even, half - i);
+            load2(x + i + half, v[k], even, half - i);
+        }
     }
-    const float *angle = a.cos_sin + (size_t)position * half * 2;
+    const float *angles = a.cos_sin + (size_t)position * half * 2;
 #pragma unroll
-    for (uint32_t k = 0; k < POST_PAIRS; k++) {
-        uint32_t i = lane + 32 * k;
-        cosine[k] = i < half ? angle[2 * i] : 0.0f;
-        sine[k] = i < half ? angle[2 * i + 1] : 0.0f;
+    for (uint32_t k = 0; k < PAIRS; k++) {
+        uint32_t i = 2 * (lane + 32 * k);
+        angle[k][0] = angle[k][1] = angle[k][2] = angle[k][3] = 0.0f;
+        if (i >= half)
+            continue;
+        if (even) {
+            uint4 w = ldg128(angles + 2 * i);
+            angle[k][0] = bits_float(w.x);
+            angle[k][1] = bits_float(w.y);
+            angle[k][2] = bits_float(w.z);
+            angle[k][3] = bits_float(w.w);
+        } else {
+            load2(angles + 2 * i, angle[k], true, 2);
+            load2(angles + 2 * i + 2, angle[k] + 2, false, half - i < 2 ? 0 : 2);
+        }
     }
     bool last = MORE && a.norm_last;
     if (norm) {
         float squares = 0;
 #pragma unroll
-        for (uint32_t k = 0; k < POST_PAIRS; k++)
-            if (last)
-                squares = fmaf(fmaf(v[k], v[k], mul_rn(u[k], u[k])),
-                               fmaf(sine[k], sine[k], mul_rn(cosine[k], cosine[k])), squares);
-            else
-                squares = fmaf(v[k], v[k], fmaf(u[k], u[k], squares));
-        for (uint32_t i = 2 * half + lane; i < dim; i += 32)
-            squares = fmaf(widen(x[i]), widen(x[i]), squares);
+        for (uint32_t k = 0; k < PAIRS; k++)
+#pragma unroll
+            for (uint32_t e = 0; e < 2; e++) {
+                float c = angle[k][2 * e], s = angle[k][2 * e + 1];
+                if (last)
+                    squares = fmaf(fmaf(v[k][e], v[k][e], mul_rn(u[k][e], u[k][e])),
+                                   fmaf(s, s, mul_rn(c, c)), squares);
+                else
+                    squares = fmaf(v[k][e], v[k][e], fmaf(u[k][e], u[k][e], squares));
+            }
+        for (uint32_t i = 2 * (half + lane); i < dim; i += 64) {
+            float rest[2];
+            load2(x + i, rest, even, dim - i);
+            squares = fmaf(rest[1], rest[1], fmaf(rest[0], rest[0], squares));
+        }
         scale = 1.0f / sqrtf(warp_sum(squares) / (float)dim + a.epsilon);
     }
+    float factor = MORE && factors ? factors[position] : 1.0f;
 #pragma unroll
-    for (uint32_t k = 0; k < POST_PAIRS; k++) {
-        uint32_t i = lane + 32 * k;
+    for (uint32_t k = 0; k < PAIRS; k++) {
+        uint32_t i = 2 * (lane + 32 * k);
         if (i >= half)
             continue;
-        if (norm && !last) {
-            u[k] = mul_rn(mul_rn(u[k], scale), norm[i]);
-            v[k] = mul_rn(mul_rn(v[k], scale), norm[i + half]);
+        float lo[2], hi[2], weight[2][2] = {{1.0f, 1.0f}, {1.0f, 1.0f}};
+        if (norm) {
+            load2(norm + i, weight[0], even, half - i);
+            load2(norm + i + half, weight[1], even, half - i);
         }
-        float lo = fmaf(u[k], cosine[k], -mul_rn(v[k], sine[k]));
-        float hi = fmaf(v[k], cosine[k], mul_rn(u[k], sine[k]));
-        if (norm && last) {
-            lo = mul_rn(mul_rn(lo, scale), norm[i]);
-            hi = mul_rn(mul_rn(hi, scale), norm[i + half]);
+#pragma unroll
+        for (uint32_t e = 0; e < 2; e++) {
+            float c = angle[k][2 * e], s = angle[k][2 * e + 1], x0 = u[k][e], x1 = v[k][e];
+            if (norm && !last) {
+                x0 = mul_rn(mul_rn(x0, scale), weight[0][e]);
+                x1 = mul_rn(mul_rn(x1, scale), weight[1][e]);
+            }
+            lo[e] = fmaf(x0, c, -mul_rn(x1, s));
+            hi[e] = fmaf(x1, c, mul_rn(x0, s));
+            if (norm && last) {
+                lo[e] = mul_rn(mul_rn(lo[e], scale), weight[0][e]);
+                hi[e] = mul_rn(mul_rn(hi[e], scale), weight[1][e]);
+            }
+            if (MORE && factors) {
+                lo[e] = mul_rn(lo[e], factor);
+                hi[e] = mul_rn(hi[e], factor);
+            }
+        }
+        out.store(i, lo, even, half - i);
+        out.store(i + half, hi, even, half - i);
+    }
+    for (uint32_t i = 2 * (half + lane); i < dim; i += 64) {
+        float one[2], weight[2];
+        load2(x + i, one, even, dim - i);
+        if (norm) {
+            load2(norm + i, weight, even, dim - i);
+            one[0] = mul_rn(mul_rn(one[0], scale), weight[0]);
+            one[1] = mul_rn(mul_rn(one[1], scale), weight[1]);
         }
         if (MORE && factors) {
-            lo = mul_rn(lo, factors[position]);
-            hi = mul_rn(hi, factors[position]);
+            one[0] = mul_rn(one[0], factor);
+            one[1] = mul_rn(one[1], factor);
         }
-        if (kv) {
-            kv_store(kv, a.kv, i, lo);
-            kv_store(kv, a.kv, i + half, hi);
-        } else {
-            narrow(x + i, lo);
-            narrow(x + i + half, hi);
-        }
-    }
-    for (uint32_t i = 2 * half + lane; i < dim; i += 32) {
-        float one = widen(x[i]);
-        one = norm ? mul_rn(mul_rn(one, scale), norm[i]) : one;
-        one = MORE && factors ? mul_rn(one, factors[position]) : one;
-        if (kv)
-            kv_store(kv, a.kv, i, one);
-        else
-            narrow(x + i, one);
+        out.store(i, one, even, dim - i);
     }
 }
 
 // One warp per (token, head) of q, k and v; 8 per block. A token with kv_write_offset UINT64_MAX
-// still rotates q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T *
-// (heads + 2 kv_heads) * dim elements.
-template <class T, int MORE>
+// still rotates q. Without KV blocks (encoders) k is rotated in place. PAIRS: 1 up to dim 128, else
+// 2. Bound: memory, 2 * T * (heads + 2 kv_heads) * dim elements.
+template <class T, int MORE, int PAIRS>
 static __global__ void __launch_bounds__(256) qkv_post_kernel(post_run run)
 {
     const qkv_post_args &a = run.args;
     uint32_t heads = a.shape.heads, kv_heads = a.shape.kv_heads, dim = a.shape.dim;
-    uint32_t all = heads + 2 * kv_heads;
+    uint32_t all = heads + 2 * kv_heads, lane = threadIdx.x % 32;
     uint64_t i = (uint64_t)blockIdx.x * 8 + threadIdx.x / 32;
     uint32_t t = (uint32_t)(i / all), head = (uint32_t)(i % all);
     grid_begin();
     if (t >= a.token_count)
         return;
-    T *x = (T *)a.qkv + ((size_t)t * all + head) * dim;
-    if (head < heads) {
-        post_rotate<T, MORE>(a, x, run.q_norm, a.q_factor, t, NULL);
-        return;
+    post_out<T> out = {(T *)a.qkv + ((size_t)t * all + head) * dim, NULL, a.kv};
+    bool query = head < heads, value = head >= heads + kv_heads;
+    if (!query && a.shape.paged) {
+        uint64_t place = a.kv_write_offset[t];
+        if (place == UINT64_MAX)
+            return;
+        uint32_t kv_head = head - heads - (value ? kv_heads : 0);
+        out.kv = (char *)a.kv_base + place + a.layer_offset + kv_head * a.head_bytes +
+                 (value ? a.value_offset : 0);
     }
-    bool value = head >= heads + kv_heads;
-    if (!a.shape.paged) { // attention reads the keys here
-        if (!value)
-            post_rotate<T, MORE>(a, x, run.k_norm, NULL, t, NULL);
-        return;
-    }
-    uint64_t place = a.kv_write_offset[t];
-    if (place == UINT64_MAX)
-        return;
-    uint32_t kv_head = head - heads - (value ? kv_heads : 0);
-    char *to = (char *)a.kv_base + place + a.layer_offset + kv_head * a.head_bytes;
     if (!value) {
-        post_rotate<T, MORE>(a, x, run.k_norm, NULL, t, to);
+        post_rotate<T, MORE, PAIRS>(a, out, query ? run.q_norm : run.k_norm,
+                                    query ? a.q_factor : NULL, t);
         return;
     }
-    to += a.value_offset;
-    float one[2 * POST_PAIRS];
+    if (!out.kv) // attention reads the values here
+        return;
+    float one[2 * PAIRS][2];
 #pragma unroll
-    for (uint32_t k = 0; k < 2 * POST_PAIRS; k++) {
-        uint32_t j = threadIdx.x % 32 + 32 * k;
-        one[k] = j < dim ? widen(x[j]) : 0.0f;
-    }
+    for (uint32_t k = 0; k < 2 * PAIRS; k++)
+        if (2 * (lane + 32 * k) < dim)
+            load2(out.x + 2 * (lane + 32 * k), one[k], true, 2);
 #pragma unroll
-    for (uint32_t k = 0; k < 2 * POST_PAIRS; k++) {
-        uint32_t j = threadIdx.x % 32 + 32 * k;
-        if (j < dim)
-            kv_store(to, a.kv, j, one[k]);
-    }
+    for (uint32_t k = 0; k < 2 * PAIRS; k++)
+        if (2 * (lane + 32 * k) < dim)
+            out.store(2 * (lane + 32 * k), one[k], true, 2);
 }
 
 // --- launch -------------------------------------------------------------------------------------
@@ -157,10 +242,16 @@ enum status cuda_qkv_post(struct stream *stream, const struct qkv_post_args *arg
     uint64_t warps = (uint64_t)args->token_count * (args->shape.heads + 2 * args->shape.kv_heads);
     dim3 grid((unsigned)((warps + 7) / 8));
     return with_type(args->act, [&](auto type) {
-        if (args->norm_last || args->q_factor)
-            LAUNCH_STEP((qkv_post_kernel<decltype(type), 1>), grid, dim3(256), 0, stream, run);
+        using T = decltype(type);
+        bool more = args->norm_last || args->q_factor, wide = args->shape.dim > 128;
+        if (more && wide)
+            LAUNCH_STEP((qkv_post_kernel<T, 1, 2>), grid, dim3(256), 0, stream, run);
+        else if (more)
+            LAUNCH_STEP((qkv_post_kernel<T, 1, 1>), grid, dim3(256), 0, stream, run);
+        else if (wide)
+            LAUNCH_STEP((qkv_post_kernel<T, 0, 2>), grid, dim3(256), 0, stream, run);
         else
-            LAUNCH_STEP((qkv_post_kernel<decltype(type), 0>), grid, dim3(256), 0, stream, run);
+            LAUNCH_STEP((qkv_post_kernel<T, 0, 1>), grid, dim3(256), 0, stream, run);
         return launch_status();
     });
 }
