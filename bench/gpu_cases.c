@@ -220,8 +220,26 @@ static void attention_launch(struct bench *b, struct stream *stream, void *conte
     need(b->api->ops->attn(stream, &a->args), "attn");
 }
 
+// Makes KV memory of random numbers. For fp8 they are codes of numbers below 2.
+static struct weight kv_make(struct bench *b, uint32_t blocks, uint64_t block_bytes, bool fp8)
+{
+    if (!fp8)
+        return random_weight(b, blocks, (uint32_t)(block_bytes / 2), 2);
+    struct weight kv = {.data = device_alloc(b, blocks * block_bytes)};
+    uint8_t *codes = malloc(blocks * block_bytes);
+    uint32_t draw = 1;
+    for (uint64_t i = 0; i < blocks * block_bytes; i++) {
+        draw = draw * 1664525u + 1013904223u;
+        codes[i] = (uint8_t)(draw >> 24 & 0xBF);
+    }
+    need(b->api->upload(b->device, kv.data, codes, blocks * block_bytes, NULL), "codes");
+    free(codes);
+    return kv;
+}
+
 void bench_attn(struct bench *b, const struct attn_bench *c)
 {
+    const enum dtype kv_dtype = c->fp8 ? DTYPE_E4M3 : DTYPE_BF16;
     uint32_t blocks =
         c->shape.paged ? (c->kv_len + (1u << c->block_shift) - 1) >> c->block_shift : 0;
     struct stream_limits limits = {.step = {.rows_max = c->rows,
@@ -229,13 +247,15 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
                                             .slots_max = c->rows,
                                             .blocks_max = blocks},
                                    .attn = c->shape,
+                                   .kv = kv_dtype,
                                    .width_max = 1,
                                    .layers = 1};
     struct stream *stream = open_stream(b, &limits);
     struct step *host = NULL;
     void *record = NULL;
     attn_record(b, stream, &limits, c, &host, &record);
-    uint64_t token_bytes = c->shape.dim * 2, head_bytes = token_bytes << c->block_shift;
+    uint64_t token_bytes = c->shape.dim * dtype_bytes(kv_dtype),
+             head_bytes = token_bytes << c->block_shift;
     uint64_t value_offset = head_bytes * c->shape.kv_heads, block_bytes = 2 * value_offset;
     uint32_t width = (c->shape.heads + 2 * c->shape.kv_heads) * c->shape.dim;
     struct weight qkv = random_weight(b, c->rows * c->q_len, width, 1);
@@ -243,7 +263,7 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     struct attention a = {.layer_bytes = held * block_bytes, .copies = 1};
     if (!b->small && a.layer_bytes > 0 && a.layer_bytes < KV_ROTATED)
         a.copies = (uint32_t)(KV_ROTATED / a.layer_bytes) + 1;
-    struct weight kv = random_weight(b, held * a.copies + 1, (uint32_t)(block_bytes / 2), 2);
+    struct weight kv = kv_make(b, held * a.copies + 1, block_bytes, c->fp8);
     uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
     for (uint32_t i = 0; i < c->rows * blocks; i++)
         table[i] = (uint32_t)(i % held * block_bytes / 256);
@@ -252,7 +272,7 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
          "table");
     size_t out_bytes = (size_t)c->rows * c->q_len * c->shape.heads * c->shape.dim * 2;
     a.args = (struct attn_args){.act = DTYPE_BF16,
-                                .kv = DTYPE_BF16,
+                                .kv = kv_dtype,
                                 .qkv = qkv.data,
                                 .out = device_alloc(b, out_bytes),
                                 .step = record,
@@ -271,7 +291,8 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     double seconds = bench_time(b, stream, attention_launch, &a);
     double pairs = (double)c->rows * c->q_len *
                    (c->shape.causal ? c->kv_len - (c->q_len - 1) / 2.0 : c->kv_len);
-    double bytes = 4.0 * c->rows * c->kv_len * c->shape.kv_heads * c->shape.dim;
+    double bytes = 2.0 * (double)dtype_bytes(kv_dtype) * c->rows * c->kv_len * c->shape.kv_heads *
+                   c->shape.dim;
     b->print(b, &(struct bench_row){"attn", c->name, seconds, bytes,
                                     4.0 * c->shape.dim * c->shape.heads * pairs});
     void *buffers[] = {qkv.data, kv.data, table_device, a.args.out, record};

@@ -64,24 +64,29 @@ static void bench_all_attn(struct bench *b)
     static const struct attn_shape llama = {32, 8, 128, 0, 0.0884f, 1, 1, 0};
     static const struct attn_shape bert = {16, 16, 64, 0, 0.125f, 0, 0, 0};
     const struct attn_bench cases[] = {
-        {"prefill 1 x 8192, dim 128, group 4", llama, 1, 8192, 8192, 6, 0},
-        {"prefill 4 x 2048, dim 128, group 4", llama, 4, 2048, 2048, 6, 0},
-        {"prefill 16 x 512, dim 128, group 4", llama, 16, 512, 512, 6, 0},
-        {"chunk 1024 of 16384, dim 128, group 4", llama, 1, 1024, 16384, 6, 0},
-        {"encoder 64 x 512, dim 64", bert, 64, 512, 512, 6, 0},
-        {"decode 1 x 32768", llama, 1, 1, 32768, 6, 0},
-        {"decode 8 x 8192", llama, 8, 1, 8192, 6, 0},
-        {"decode 64 x 4096", llama, 64, 1, 4096, 6, 0},
-        {"decode 256 x 1024", llama, 256, 1, 1024, 6, 0},
-        {"decode 1 x 1024", llama, 1, 1, 1024, 6, 0},
-        {"decode 1 x 8192", llama, 1, 1, 8192, 6, 0},
-        {"decode 32 x 1024", llama, 32, 1, 1024, 6, 0},
-        {"decode 32 x 8192", llama, 32, 1, 8192, 6, 0},
-        {"decode 256 x 8192", llama, 256, 1, 8192, 6, 0},
+        {"prefill 1 x 8192, dim 128, group 4", llama, 1, 8192, 8192, 6, 0, false},
+        {"prefill 4 x 2048, dim 128, group 4", llama, 4, 2048, 2048, 6, 0, false},
+        {"prefill 16 x 512, dim 128, group 4", llama, 16, 512, 512, 6, 0, false},
+        {"chunk 1024 of 16384, dim 128, group 4", llama, 1, 1024, 16384, 6, 0, false},
+        {"encoder 64 x 512, dim 64", bert, 64, 512, 512, 6, 0, false},
+        {"decode 1 x 32768", llama, 1, 1, 32768, 6, 0, false},
+        {"decode 8 x 8192", llama, 8, 1, 8192, 6, 0, false},
+        {"decode 64 x 4096", llama, 64, 1, 4096, 6, 0, false},
+        {"decode 256 x 1024", llama, 256, 1, 1024, 6, 0, false},
+        {"decode 1 x 1024", llama, 1, 1, 1024, 6, 0, false},
+        {"decode 1 x 8192", llama, 1, 1, 8192, 6, 0, false},
+        {"decode 32 x 1024", llama, 32, 1, 1024, 6, 0, false},
+        {"decode 32 x 8192", llama, 32, 1, 8192, 6, 0, false},
+        {"decode 256 x 8192", llama, 256, 1, 8192, 6, 0, false},
+        {"fp8 prefill 1 x 8192, dim 128, group 4", llama, 1, 8192, 8192, 6, 0, true},
+        {"fp8 decode 1 x 8192", llama, 1, 1, 8192, 6, 0, true},
+        {"fp8 decode 256 x 1024", llama, 256, 1, 1024, 6, 0, true},
+        {"fp8 decode 32 x 8192", llama, 32, 1, 8192, 6, 0, true},
     };
-    const struct attn_bench tiny[] = {{"decode 2 x 70", llama, 2, 1, 70, 6, 0},
-                                      {"encoder 2 x 20", bert, 2, 20, 20, 6, 0}};
-    for (size_t i = 0; b->small && i < 2; i++)
+    const struct attn_bench tiny[] = {{"decode 2 x 70", llama, 2, 1, 70, 6, 0, false},
+                                      {"encoder 2 x 20", bert, 2, 20, 20, 6, 0, false},
+                                      {"fp8 decode 2 x 70", llama, 2, 1, 70, 6, 0, true}};
+    for (size_t i = 0; b->small && i < 3; i++)
         bench_attn(b, &tiny[i]);
     for (size_t i = 0; !b->small && i < sizeof cases / sizeof cases[0]; i++)
         bench_attn(b, &cases[i]);

@@ -50,6 +50,7 @@ struct attn_bench { // equal rows; KV blocks of 1 << block_shift tokens
     struct attn_shape shape;
     uint32_t rows, q_len, kv_len, block_shift;
     uint32_t window; // window of the layer, if narrower than the plan's: some parts have no keys
+    bool fp8;        // keys and values are e4m3, otherwise bfloat16
 };
 void bench_attn(struct bench *b, const struct attn_bench *c);
 

@@ -31,8 +31,9 @@ static const struct option_row model_rows[] = {
      "type of the weights; int8, int4 and fp8: quantised while loading, int4 on a CPU only, fp8 on "
      "a GPU only"},
     {"kv-cache-dtype", OPTION_CHOICE, AT(model_settings, kv_cache_dtype), 0, 0,
-     {"auto", "float32", "bfloat16", "float16", "int8"}, "auto: that of the weights",
-     "type of keys and values; int8 on a CPU only"},
+     {"auto", "float32", "bfloat16", "float16", "int8", "fp8", "fp8_e4m3"},
+     "auto: that of the weights",
+     "type of keys and values; int8 on a CPU only; fp8 (the same as fp8_e4m3) on a GPU only"},
     {"max-model-len", OPTION_COUNT, AT(model_settings, max_model_len), 0, 16777216, {0},
      "0: the checkpoint's", "most tokens of a sequence, prompt and output together"},
     {"max-num-seqs", OPTION_COUNT, AT(model_settings, max_num_seqs), 0, 4096, {0}, "0: 256",
@@ -429,7 +430,9 @@ enum status model_spec_find(struct model_spec *out, const char *text,
 void model_settings_to_options(const struct model_settings *s, struct model_options *out)
 {
     *out = (struct model_options){.dtype = s->dtype - 1, // auto is 0 in the option, -1 in the model
-                                  .kv_dtype = s->kv_cache_dtype - 1,
+                                  .kv_dtype = s->kv_cache_dtype > DTYPE_KV_COUNT // fp8_e4m3
+                                                  ? DTYPE_E4M3
+                                                  : s->kv_cache_dtype - 1,
                                   .max_model_len = s->max_model_len,
                                   .max_num_seqs = s->max_num_seqs,
                                   .max_num_batched_tokens = s->max_num_batched_tokens,

@@ -10,7 +10,7 @@ enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
 struct model_settings {           // given after a folder for one model, or with -- for all
     struct option_devices device; // kind: enum device_choice
     int dtype;                    // index into {auto, float32, bfloat16, float16, int8, int4}
-    int kv_cache_dtype;           // index into {auto, float32, bfloat16, float16, int8}
+    int kv_cache_dtype; // index into {auto, float32, bfloat16, float16, int8, fp8, fp8_e4m3}
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
     uint32_t tensor_parallel_size, data_parallel_size;
     uint64_t kv_cache_memory;        // bytes; 0: a share of the free memory

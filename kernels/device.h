@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 13, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 14, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -50,7 +50,7 @@ struct device_facts {
     bool sums_in_place;        // true if all_reduce sums parts in the activation type, in place
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
-    bool kv_int8;                       // true if keys and values can be int8
+    bool kv_int8, kv_fp8;               // true if keys and values can be int8, e4m3
     bool experts;                       // true if route, gemm_experts and combine are supported
     bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
     bool e4m3;  // true if weights can be held as FP8 codes
@@ -78,6 +78,7 @@ struct device_need {
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
+    enum dtype kv;      // of keys and values in KV blocks
     uint32_t width_max; // largest k or n of any product, vocabulary included; a stack counts with
                         // the n of one matrix
     uint32_t layers;

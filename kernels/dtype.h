@@ -11,27 +11,35 @@ enum dtype {
     DTYPE_F32,
     DTYPE_BF16,
     DTYPE_F16,
-    DTYPE_I8, // symmetric, with scales: weights (kernels/weight.h), keys and values
-    DTYPE_COUNT
+    DTYPE_I8,    // symmetric, with scales: weights (kernels/weight.h), keys and values
+    DTYPE_COUNT, // number of the types that weights can have
+    // Keys and values only, FP8 as in the OCP specification "8-bit floating point" (2023): sign,
+    // four bits of exponent with bias 7, three of mantissa. The largest number is 448, the smallest
+    // 2^-9; 0x7F and 0xFF are NaN, and there are no infinities.
+    DTYPE_E4M3 = DTYPE_COUNT,
+    DTYPE_KV_COUNT
 };
 
 static inline size_t dtype_bytes(enum dtype dtype)
 {
-    static const size_t bytes[DTYPE_COUNT] = {4, 2, 2, 1};
+    static const size_t bytes[DTYPE_KV_COUNT] = {4, 2, 2, 1, 1};
     return bytes[dtype];
 }
 
 // Returns the bytes of a token's key or value of one head. int8 elements are followed by their
-// scale, a float32: an element is q * scale, scale = max |x| / 127 of the head.
+// scale, a float32: an element is q * scale, scale = max |x| / 127 of the head. The pairs of
+// each 16 elements in e4m3 are stored in the order 0 4 1 5 2 6 3 7 (kernels/cuda/e4m3.h).
 static inline size_t kv_token_bytes(enum dtype kv, uint32_t dim)
 {
     return dim * dtype_bytes(kv) + (kv == DTYPE_I8 ? sizeof(float) : 0);
 }
 
-// "float32", "bfloat16", "float16", "int8": the names of the --dtype option.
+// "float32", "bfloat16", "float16", "int8", "fp8": the names of the options --dtype and
+// --kv-cache-dtype.
 static inline const char *dtype_name(enum dtype dtype)
 {
-    static const char *const name[DTYPE_COUNT] = {"float32", "bfloat16", "float16", "int8"};
+    static const char *const name[DTYPE_KV_COUNT] = {"float32", "bfloat16", "float16", "int8",
+                                                     "fp8"};
     return name[dtype];
 }
 

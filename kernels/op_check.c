@@ -15,7 +15,7 @@ static bool act_wrong(enum dtype act)
 
 static bool kv_wrong(enum dtype kv)
 {
-    return act_wrong(kv) && kv != DTYPE_I8;
+    return act_wrong(kv) && kv != DTYPE_I8 && kv != DTYPE_E4M3;
 }
 
 static bool vector_wrong(const struct weight *weight, uint32_t n)
@@ -169,6 +169,7 @@ const char *gemm_check(const struct gemm_args *a)
 
 #define HEADS_RULE "the KV heads must divide the query heads"
 #define DIM_RULE "a head must have 16 to 256 columns, a multiple of 8"
+#define FP8_RULE "keys and values in fp8 need heads of a multiple of 16 columns"
 
 static bool heads_wrong(const struct attn_shape *s)
 {
@@ -180,14 +181,22 @@ static bool dim_wrong(const struct attn_shape *s)
     return s->dim < 16 || s->dim > 256 || s->dim % 8 != 0;
 }
 
+static bool fp8_wrong(enum dtype kv, const struct attn_shape *s)
+{
+    return kv == DTYPE_E4M3 && s->paged && s->dim % 16 != 0;
+}
+
 const char *qkv_post_check(const struct qkv_post_args *a)
 {
     if (act_wrong(a->act) || kv_wrong(a->kv))
-        return "qkv_post: activations are float32, bfloat16 or float16, keys and values also int8";
+        return "qkv_post: activations are float32, bfloat16 or float16, keys and values also int8 "
+               "or fp8";
     if (heads_wrong(&a->shape))
         return "qkv_post: " HEADS_RULE;
     if (dim_wrong(&a->shape))
         return "qkv_post: " DIM_RULE;
+    if (fp8_wrong(a->kv, &a->shape))
+        return "qkv_post: " FP8_RULE;
     if (a->rotary_dim > a->shape.dim || a->rotary_dim % 2 != 0)
         return "qkv_post: the rotary part must be even and within the head";
     if (a->rotary_dim > 0 && (!a->cos_sin || !a->position))
@@ -208,11 +217,14 @@ const char *qkv_post_check(const struct qkv_post_args *a)
 const char *attn_check(const struct attn_args *a)
 {
     if (act_wrong(a->act) || kv_wrong(a->kv))
-        return "attn: activations are float32, bfloat16 or float16, keys and values also int8";
+        return "attn: activations are float32, bfloat16 or float16, keys and values also int8 or "
+               "fp8";
     if (heads_wrong(&a->shape))
         return "attn: " HEADS_RULE;
     if (dim_wrong(&a->shape))
         return "attn: " DIM_RULE;
+    if (fp8_wrong(a->kv, &a->shape))
+        return "attn: " FP8_RULE;
     if (!a->step || !a->step_host)
         return "attn: no step record";
     if (a->bias &&

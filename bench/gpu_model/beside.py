@@ -51,10 +51,11 @@ def kernel(model, op, shape, exact):
     if op == "attn":
         if exact:  # its parts differ from the model's plan
             return None
+        fp8, shape = shape.startswith("fp8 "), shape.removeprefix("fp8 ")
         if one := numbers(r"decode (\d+) x (\d+)", shape):
-            return model.decode_attention(*one)
+            return model.decode_attention(*one, fp8)
         one = numbers(r"prefill 1 x (\d+), dim 128, group 4", shape)
-        return model.prefill_attention(*one) if one else None
+        return model.prefill_attention(*one, fp8=fp8) if one else None
     if op == "add_rms_norm":
         rows, width = numbers(r"rows (\d+) width (\d+)", shape)
         return model.rows("add and norm of 4096: a row", rows, rows * width * 8) if width == 4096 else None

@@ -58,6 +58,10 @@ def kernel_table(m):
         for context in (1024, 8192):
             row("attention and merge, decode %d at %d" % (rows, context), m.decode_attention(rows, context))
     row("attention, prefill 8192", m.prefill_attention(8192))
+    if "attention, decode, fp8: a tile" in m.kernels["rows"]:
+        for rows, context in ((1, 1024), (1, 8192), (32, 1024), (32, 8192), (256, 1024), (256, 8192)):
+            row("attention and merge, fp8 keys, decode %d at %d" % (rows, context), m.decode_attention(rows, context, True))
+        row("attention, fp8 keys, prefill 8192", m.prefill_attention(8192, fp8=True))
     for tokens in (1, 32, 256, 8192):
         for n, k, which in ((6144, 4096, "both"), (28672, 4096, "Llama"), (24576, 4096, "Qwen3")):
             row("exact product, %d tokens, n %d k %d (%s)" % (tokens, n, k, which), m.own_product(tokens, n, k))

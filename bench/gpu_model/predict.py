@@ -151,15 +151,15 @@ class Model:
                 items.append(tiles)
         return items, merges, parts
 
-    def decode_attention(self, rows, context):
+    def decode_attention(self, rows, context, fp8=False):
         plan = self.kernels["plan"]
-        kernel = self.kernel("attention, decode, pages of 64: a tile")
+        kernel = self.kernel("attention, decode, fp8: a tile" if fp8 else "attention, decode, pages of 64: a tile")
         items, merges, parts = self.decode_items(rows, context)
         slots = self.card["processors"] * kernel.resident
         items = [units / kernel.warps for units in items]  # the warps of a block share its tiles
         start = self.card["attention_start_us"] * 1e-6
         blocks = plan["blocks_a_processor"] * self.card["processors"] or slots
-        moved = 2 * 2 * rows * context * self.kv_heads * DIM
+        moved = (1 if fp8 else 2) * 2 * rows * context * self.kv_heads * DIM
         merge = self.kernel("attention, merge of three parts").dealt([parts / 3] * merges, blocks) if merges else 0
         own = kernel.dealt(items, blocks)
         if plan["merge_launched"]:
@@ -167,9 +167,9 @@ class Model:
         time, bound, error = self.finished(own + merge, moved, moved / self.rate)
         return time + start, bound, error
 
-    def prefill_attention(self, length, prompts=1, before=0):
+    def prefill_attention(self, length, prompts=1, before=0, fp8=False):
         """Returns the time of attention of `prompts` rows of `length` tokens each, after `before` tokens."""
-        kernel = self.kernel("attention, prefill, pages of 64: a tile")
+        kernel = self.kernel("attention, prefill, fp8: a tile" if fp8 else "attention, prefill, pages of 64: a tile")
         each = self.kernels["plan"]["prefill_warp_rows"] // 16  # tiles of 16 rows that a warp computes for 64 keys
         rows = 16 * each * kernel.warps
         count = math.ceil(length * GROUP / rows)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the attention kernel of a call; also the plain kernel for float32, for a KV type other
-// than the activation type, for sinks, and for a bias by distance with heads of other than 64
-// columns.
+// than the activation type and fp8, for sinks, and for a bias by distance with heads of other than
+// 64 columns.
 #include "kernels/cuda/attn.h"
+#include "kernels/cuda/e4m3.h"
 
 static __device__ __forceinline__ float kv_load(const void *row, enum dtype dtype, uint32_t i)
 {
@@ -10,6 +11,8 @@ static __device__ __forceinline__ float kv_load(const void *row, enum dtype dtyp
         return widen(((const bf16 *)row)[i]);
     if (dtype == DTYPE_F16)
         return widen(((const f16 *)row)[i]);
+    if (dtype == DTYPE_E4M3)
+        return e4m3_to_float(((const uint8_t *)row)[e4m3_place(i)]);
     return ((const float *)row)[i];
 }
 
@@ -17,7 +20,7 @@ static __device__ __forceinline__ const void *kv_row(const attn_args &a, const a
                                                      uint32_t key, uint32_t value)
 {
     enum dtype dtype = a.shape.paged ? a.kv : a.act;
-    uint32_t element = dtype == DTYPE_F32 ? 4 : 2;
+    uint32_t element = dtype == DTYPE_F32 ? 4 : dtype == DTYPE_E4M3 ? 1 : 2;
     return kv_head_at(a, w, value, element) +
            kv_offset(a, w, a.shape.paged, key, kv_stride(a, element));
 }
@@ -95,8 +98,10 @@ enum status attn_plain(struct stream *stream, const struct attn_args *args)
     });
 }
 
-const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim)
+const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim, enum dtype kv)
 {
+    if (kv == DTYPE_E4M3)
+        return dim == 64 ? &attn_fp8_d64 : dim == 128 ? &attn_fp8_d128 : &attn_fp8_any;
     bool two = device->shared_most >= 2 * ATTN_SHARED_WIDE; // space for two wide blocks
     switch (dim) {
     case 64:
@@ -126,17 +131,18 @@ static uint32_t form_of(uint32_t dim)
 enum status attn_workers_query(struct device *device)
 {
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < ATTN_DIMS && status == STATUS_OK; i++) {
-        uint32_t dim = form_dims[i];
-        status = attn_kernels_of(device, dim)->narrow_blocks(dim, &device->attn_workers[i]);
-        device->attn_workers[i] *= device->processors;
+    for (uint32_t i = 0; i < 2 * ATTN_DIMS && status == STATUS_OK; i++) {
+        uint32_t dim = form_dims[i / 2], *workers = &device->attn_workers[i % 2][i / 2];
+        enum dtype kv = i % 2 ? DTYPE_E4M3 : DTYPE_BF16;
+        status = attn_kernels_of(device, dim, kv)->narrow_blocks(dim, workers);
+        *workers *= device->processors;
     }
     return status;
 }
 
-uint32_t attn_workers_of(const struct device *device, uint32_t dim)
+uint32_t attn_workers_of(const struct device *device, uint32_t dim, enum dtype kv)
 {
-    return dim == 0 || dim > 256 ? 0 : device->attn_workers[form_of(dim)];
+    return dim == 0 || dim > 256 ? 0 : device->attn_workers[kv == DTYPE_E4M3][form_of(dim)];
 }
 
 enum status cuda_attn(struct stream *stream, const struct attn_args *args)
@@ -144,10 +150,13 @@ enum status cuda_attn(struct stream *stream, const struct attn_args *args)
     if (args->row_count == 0)
         return STATUS_OK;
     enum dtype kv = args->shape.paged ? args->kv : args->act;
-    bool biased = args->bias && args->shape.dim != 64;
-    if (args->act == DTYPE_F32 || kv != args->act || args->shape.dim > 256 || biased || args->sinks)
+    bool biased = args->bias && args->shape.dim != 64, fp8 = kv == DTYPE_E4M3;
+    if (args->act == DTYPE_F32 || (kv != args->act && !fp8) || args->shape.dim > 256 || biased ||
+        args->sinks)
         return attn_plain(stream, args);
-    if (args->shape.dim != stream->limits.attn.dim) // the plan is made for the stream's head dim
+    // the plan is made for the stream's head dim, and for fp8 if its keys are
+    if (args->shape.dim != stream->limits.attn.dim ||
+        fp8 != (args->shape.paged && stream->limits.kv == DTYPE_E4M3))
         return STATUS_INVALID;
-    return attn_kernels_of(stream->device, args->shape.dim)->run(stream, args);
+    return attn_kernels_of(stream->device, args->shape.dim, kv)->run(stream, args);
 }

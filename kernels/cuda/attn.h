@@ -90,13 +90,13 @@ enum { ATTN_BLOCKS_64 = 12 };
 // Bound: with four warps math, with one warp the bytes of K and V. The launch bounds leave
 // registers for two blocks of four warps per SM, or eight of one warp (at dim 64 as many as fit);
 // without them the compiler would spill to fit a third.
-template <class T, int DIM, int ROWS>
+template <class T, class KV, int DIM, int ROWS>
 static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
                                          ROWS != ATTN_TILE_ROWS ? 2
                                          : DIM == 64            ? ATTN_BLOCKS_64
                                                                 : 8) attn_kernel(attn_run run)
 {
-    using F = attn_form<T, DIM, ROWS>;
+    using F = attn_form<T, KV, DIM, ROWS>;
     SHARED_DYNAMIC(char, shared);
     const attn_args &a = run.args;
     attn_tiles<F> at = tiles_of<F>(a, shared);
@@ -108,6 +108,10 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
         attn_span w = span_of<F>(run, item, i);
         query_issue<F>(run, w, at.query);
         cp_async_commit(); // completes with the first tile of keys
+        if (F::CONVERTS) { // before the sums need registers
+            cp_async_wait<0>();
+            query_convert<F>(a, at.query);
+        }
         uint32_t packed = w.row.q_len * run.group;
         uint32_t end_row = w.first_row + F::ROWS < packed ? w.first_row + F::ROWS : packed;
         uint32_t first = attn_lo(a.shape, w.position + w.first_row / run.group);
@@ -166,7 +170,8 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
 // Returns the bytes of shared memory for a head dim: panels of queries, keys and values.
 template <class F> static size_t attn_shared(uint32_t dim)
 {
-    return (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128 * divide_up(dim, 64); // 64 columns each
+    return (size_t)F::ROWS * 128 * divide_up(dim, 64) +
+           (size_t)2 * ATTN_TILE_KEYS * 128 * divide_up(dim, F::KV_COLUMNS);
 }
 // *out: blocks that an SM runs at the same time, limited by the space for walk states. Allows the
 // kernel the shared memory of its largest dim, because the engine of another dim may launch it at
@@ -175,7 +180,7 @@ template <class F> static enum status attn_blocks(uint32_t dim, uint32_t *out)
 {
     int blocks = 0;
     uint32_t walked = ATTN_WALK_ROWS / F::ROWS;
-    auto kernel = attn_kernel<typename F::T, F::DIM, F::ROWS>;
+    auto kernel = attn_kernel<typename F::T, typename F::KV, F::DIM, F::ROWS>;
     enum status status = call_status(SHARED_ALLOW(kernel, attn_shared<F>(F::COLUMNS)));
     if (status == STATUS_OK)
         status = call_status(OCCUPANCY(kernel, F::THREADS, attn_shared<F>(dim), &blocks));
@@ -183,10 +188,10 @@ template <class F> static enum status attn_blocks(uint32_t dim, uint32_t *out)
     return status;
 }
 
-template <class T, int DIM, int ROWS>
+template <class T, class KV, int DIM, int ROWS>
 static enum status attn_launch(struct stream *stream, attn_run run, uint32_t count)
 {
-    using F = attn_form<T, DIM, ROWS>;
+    using F = attn_form<T, KV, DIM, ROWS>;
     uint32_t dim = run.args.shape.dim;
     if (count == 0)
         return STATUS_OK;
@@ -200,8 +205,8 @@ static enum status attn_launch(struct stream *stream, attn_run run, uint32_t cou
     dim3 grid(count < *most ? count : *most);
     if (F::WARPS == 1)
         run.next = prefetch_of(stream, run.args.next, run.args.token_count, grid.x * 32);
-    LAUNCH_STEP((attn_kernel<T, DIM, ROWS>), grid, dim3(F::THREADS), attn_shared<F>(dim), stream,
-                run);
+    LAUNCH_STEP((attn_kernel<T, KV, DIM, ROWS>), grid, dim3(F::THREADS), attn_shared<F>(dim),
+                stream, run);
     return launch_status();
 }
 
@@ -209,7 +214,7 @@ static enum status attn_launch(struct stream *stream, attn_run run, uint32_t cou
 // A wide kernel is needed for rows of several tokens, and if a token has more than 16 heads per KV
 // head (`many`); in the latter case narrow items exist only outside exact mode, where wide rows may
 // be cut.
-template <class T, int DIM, int WIDE>
+template <class T, class KV, int DIM, int WIDE>
 static enum status attn_typed(struct stream *stream, const struct attn_args *args)
 {
     attn_run run = attn_run_of(stream, args);
@@ -221,18 +226,30 @@ static enum status attn_typed(struct stream *stream, const struct attn_args *arg
         wide = many || args->step_host->q_len_max > 1 ? 0xFFFFFFFFu : 0;
         narrow = many && !cut ? 0 : 0xFFFFFFFFu;
     }
-    enum status status = attn_launch<T, DIM, WIDE>(stream, run, wide);
-    return status != STATUS_OK ? status : attn_launch<T, DIM, ATTN_TILE_ROWS>(stream, run, narrow);
+    enum status status = attn_launch<T, KV, DIM, WIDE>(stream, run, wide);
+    return status != STATUS_OK ? status
+                               : attn_launch<T, KV, DIM, ATTN_TILE_ROWS>(stream, run, narrow);
 }
 template <int DIM, int WIDE>
 static enum status attn_of(struct stream *stream, const struct attn_args *args)
 {
-    return args->act == DTYPE_BF16 ? attn_typed<bf16, DIM, WIDE>(stream, args)
-                                   : attn_typed<f16, DIM, WIDE>(stream, args);
+    return args->act == DTYPE_BF16 ? attn_typed<bf16, bf16, DIM, WIDE>(stream, args)
+                                   : attn_typed<f16, f16, DIM, WIDE>(stream, args);
+}
+template <int DIM, int WIDE>
+static enum status attn_fp8_of(struct stream *stream, const struct attn_args *args)
+{
+    return args->act == DTYPE_BF16 ? attn_typed<bf16, e4m3, DIM, WIDE>(stream, args)
+                                   : attn_typed<f16, e4m3, DIM, WIDE>(stream, args);
 }
 
 template <int DIM, int WIDE> constexpr attn_kernels kernels_of()
 {
-    using narrow = attn_form<bf16, DIM, ATTN_TILE_ROWS>;
+    using narrow = attn_form<bf16, bf16, DIM, ATTN_TILE_ROWS>;
     return {attn_of<DIM, WIDE>, attn_blocks<narrow>, narrow::WALK_FLOATS, WIDE};
+}
+template <int DIM, int WIDE> constexpr attn_kernels kernels_fp8()
+{
+    using narrow = attn_form<bf16, e4m3, DIM, ATTN_TILE_ROWS>;
+    return {attn_fp8_of<DIM, WIDE>, attn_blocks<narrow>, narrow::WALK_FLOATS, WIDE};
 }

@@ -1,60 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared memory of the attention kernels: tiles of queries, keys and values, in panels of 64
-// elements (128 bytes a row) whose 16-byte chunks are swizzled by row, so that neither ldmatrix nor
-// copies have bank conflicts. Only this file computes addresses and swizzle: eight neighbouring
-// threads copy a row of a panel, a thread keeps its chunk and walks down the rows, and the block
-// table is read once for 16 keys, which are in one block.
+// elements (128 in fp8; 128 bytes a row) whose 16-byte chunks are swizzled by row, so that neither
+// ldmatrix nor copies have bank conflicts. Only this file computes addresses and swizzle: eight
+// neighbouring threads copy a row of a panel, a thread keeps its chunk and walks down the rows, and
+// the block table is read once for 16 keys, which are in one block.
 #pragma once
 
-#include "kernels/cuda/lane.h"
-
-enum { ATTN_AHEAD_ALL = 1 << 30 }; // attn_run.args.shape.ahead: all later keys
-
-struct attn_run {
-    attn_args args;        // shape.ahead: later keys that a query sees, also 0 if causal
-    const attn_work *work; // device
-    float *partial_out, *partial_state, *walk_out;
-    uint32_t *arrived;
-    uint32_t group;     // query heads per KV head
-    float scale;        // attn_shape.scale * log2(e)
-    bool mask_all;      // the plan asks for masks in all tiles
-    const float *bias;  // [heads][2 * reach + 1] by distance, or NULL
-    const float *sinks; // [heads], or NULL
-    prefetch_run next;  // prefetched by blocks of narrow items
-};
-
-// One item's work; equal in all threads of the block.
-struct attn_span {
-    step_row row;
-    uint32_t kv_head, first_row; // first packed row of the block
-    uint32_t position;           // position of the row's first query token
-};
-
-// Compile-time parameters of a kernel. R: query rows of a block, 16 on one warp for narrow items,
-// 64 or 128 on four warps for wide items, i.e. one or two tiles per warp. D: head dim; 0 is the
-// general kernel for any dim up to 256, known at run time.
-template <class TYPE, int D, int R> struct attn_form {
-    using T = TYPE;
-    static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
-    static constexpr int UNROLL = D != 0 ? 16 : 1; // of copies; DIM 0 lacks registers
-    static constexpr bool BIASED =
-        D == 64; // can add a bias by distance; other widths lack registers
-    static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;
-    static constexpr uint32_t THREADS = 32 * WARPS, STEP = THREADS / 8;
-    static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // tiles per warp
-    static constexpr uint32_t WALK_FLOATS = (COLUMNS / 2 + 4) * 32; // state of a query tile
-};
-template <class F> static __device__ __forceinline__ uint32_t dim_of(const attn_args &a)
-{
-    return F::DIM != 0 ? F::DIM : a.shape.dim;
-}
-template <class F> static __device__ __forceinline__ void block_sync()
-{
-    if (F::WARPS == 1)
-        warp_sync();
-    else
-        cta_sync();
-}
+#include "kernels/cuda/attn_form.h"
 
 // A tile of ROWS rows in shared memory.
 template <uint32_t ROWS> struct attn_tile {
@@ -74,8 +26,9 @@ template <class F>
 static __device__ __forceinline__ attn_tiles<F> tiles_of(const attn_args &a, char *shared)
 {
     uint32_t panels = (dim_of<F>(a) + 63) / 64;
+    uint32_t kv_panels = (dim_of<F>(a) + F::KV_COLUMNS - 1) / F::KV_COLUMNS;
     char *keys = shared + panels * F::ROWS * 128;
-    return {{shared}, {keys}, {keys + panels * ATTN_TILE_KEYS * 128}};
+    return {{shared}, {keys}, {keys + kv_panels * ATTN_TILE_KEYS * 128}};
 }
 
 // Offset of a lane's row in a panel for ldmatrix of 16 elements from column 16 d on. lane_row is
@@ -125,9 +78,9 @@ static __device__ __forceinline__ void share_issue(const attn_args &a, const att
                                                    const attn_tile<ATTN_TILE_KEYS> &to,
                                                    uint32_t first, uint32_t value)
 {
-    constexpr uint32_t element = sizeof(typename F::T);
+    constexpr uint32_t element = sizeof(typename F::KV);
     uint32_t row = threadIdx.x / 8, chunk = threadIdx.x % 8, dim = dim_of<F>(a);
-    uint32_t chunks = (dim + 15) / 16 * 2, end = w.row.kv_len;
+    uint32_t chunks = (dim + 15) / 16 * element, end = w.row.kv_len;
     uint64_t stride = WHOLE ? F::DIM * element : kv_stride(a, element);
     bool paged = WHOLE || a.shape.paged;
     const char *head = kv_head_at(a, w, value, element) + chunk * 16;
@@ -138,11 +91,11 @@ static __device__ __forceinline__ void share_issue(const attn_args &a, const att
 #pragma unroll F::UNROLL
         for (uint32_t i = 0; i < 16; i += F::STEP)
 #pragma unroll F::UNROLL
-            for (uint32_t p = 0; p < (F::COLUMNS + 63) / 64; p++) {
+            for (uint32_t p = 0; p < (F::COLUMNS + F::KV_COLUMNS - 1) / F::KV_COLUMNS; p++) {
                 if (8 * p + chunk >= chunks)
                     continue;
                 bool valid = (WHOLE || first + group + row + i < end) &&
-                             (F::DIM != 0 || (8 * p + chunk) * 8 < dim);
+                             (F::DIM != 0 || (8 * p + chunk) * F::KV_CHUNK < dim);
                 cp_async16(to.chunk(group + row + i, p, chunk), from + i * stride + p * 128, valid);
             }
     }
@@ -152,7 +105,7 @@ static __device__ __forceinline__ void tile_issue(const attn_args &a, const attn
                                                   const attn_tile<ATTN_TILE_KEYS> &to,
                                                   uint32_t first, uint32_t value)
 {
-    if (F::DIM != 0 && a.shape.paged && a.token_bytes == F::DIM * sizeof(typename F::T) &&
+    if (F::DIM != 0 && a.shape.paged && a.token_bytes == F::DIM * sizeof(typename F::KV) &&
         first + ATTN_TILE_KEYS <= w.row.kv_len)
         share_issue<F, F::DIM != 0>(a, w, to, first, value);
     else
@@ -182,4 +135,25 @@ static __device__ __forceinline__ void query_issue(const attn_run &run, const at
                 cp_async16(to.chunk(local, p, chunk), from + p * 128,
                            there && (F::DIM != 0 || (8 * p + chunk) * 8 < dim));
     }
+}
+
+// Converts a thread's share of the queries to float16 in place, once its copies have arrived: for
+// tensor cores that multiply float16. A query beyond 65504 becomes an infinity, so its results are
+// not finite.
+template <class F>
+static __device__ __forceinline__ void query_convert(const attn_args &a,
+                                                     const attn_tile<F::ROWS> &at)
+{
+    uint32_t chunk = threadIdx.x % 8, chunks = (dim_of<F>(a) + 15) / 16 * 2;
+#pragma unroll
+    for (uint32_t i = 0; i < F::ROWS; i += F::STEP)
+#pragma unroll
+        for (uint32_t p = 0; p < (F::COLUMNS + 63) / 64; p++) {
+            if (8 * p + chunk >= chunks)
+                continue;
+            char *to = at.chunk(i + threadIdx.x / 8, p, chunk);
+            float v[8];
+            load8((const typename F::T *)to, v);
+            store8((f16 *)to, v);
+        }
 }

@@ -85,6 +85,17 @@ static inline uint32_t pack_f16(float lo, float hi)
 {
     return float_to_f16(lo) | (uint32_t)float_to_f16(hi) << 16;
 }
+static inline void e4m3_to_f16(uint32_t out[2], uint32_t codes)
+{
+    out[0] = out[1] = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        int code = codes >> 8 * i & 0x7F, exponent = code >> 3, mantissa = code & 7;
+        float value = exponent == 0 ? ldexpf((float)mantissa, -9)
+                                    : ldexpf((float)(8 + mantissa), exponent - 10);
+        uint32_t half = code == 0x7F ? 0x7FFFu : float_to_f16(value);
+        out[i / 2] |= (half | (codes >> (8 * i + 7) & 1u) << 15) << 16 * (i % 2);
+    }
+}
 
 // Atomics: the value is computed here and the memory order is passed to the race detector. Their
 // accesses are not instrumented, because they would be reported as plain accesses.

@@ -94,6 +94,26 @@ DEV uint32_t pack_f16(float lo, float hi)
     asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(d) : "f"(hi), "f"(lo));
     return d;
 }
+// Widens four FP8 e4m3 codes (kernels/dtype.h) to float16, exactly: out[0] has those of the two low
+// bytes. NaN stays NaN. Cards before sm_89 have no instruction for it.
+DEV void e4m3_to_f16(uint32_t out[2], uint32_t codes)
+{
+#if __CUDA_ARCH__ >= 890
+    uint16_t half[2];
+    asm("mov.b32 {%0, %1}, %2;\n" : "=h"(half[0]), "=h"(half[1]) : "r"(codes));
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;\n" : "=r"(out[0]) : "h"(half[0]));
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;\n" : "=r"(out[1]) : "h"(half[1]));
+#else
+    uint32_t nan = (codes & 0x7F7F7F7Fu) + 0x01010101u; // bit 7 of each byte
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t order = i == 0 ? 0x9180u : 0xB3A2u;                    // sign-extended bytes
+        uint32_t small = byte_perm(codes, 0, order) << 7 & 0xBF80BF80u; // the value times 2^-8
+        out[i] = pack_f16(f16_to_float((uint16_t)small) * 256.0f,
+                          f16_to_float((uint16_t)(small >> 16)) * 256.0f) |
+                 (byte_perm(nan, 0, order) & 0x7F007F00u);
+    }
+#endif
+}
 
 // Atomics. Functions without a suffix are relaxed; the others name their order and scope.
 DEV uint32_t atom_add(uint32_t *p, uint32_t v)

@@ -237,6 +237,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
     out->quantised_runs_as = DTYPE_BF16;
+    out->kv_fp8 = true;
     out->kv_share = 1;
     out->kv_default = 0;
     out->step_stretch = 0; // small steps would leave a GPU idle
@@ -256,9 +257,9 @@ static void need_add(struct device_need *need, const char *label, uint64_t bytes
 static struct attn_capacity attn_capacity_of(const struct device *device,
                                              const struct stream_limits *limits)
 {
-    uint32_t workers = device->exact ? 0 : attn_workers_of(device, limits->attn.dim);
+    uint32_t workers = device->exact ? 0 : attn_workers_of(device, limits->attn.dim, limits->kv);
     struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX, workers);
-    capacity.wide_rows = attn_kernels_of(device, limits->attn.dim)->wide_rows;
+    capacity.wide_rows = attn_kernels_of(device, limits->attn.dim, limits->kv)->wide_rows;
     return capacity;
 }
 
@@ -279,7 +280,8 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
     bytes.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
     bytes.arrived = (size_t)capacity.merges * limits->attn.kv_heads * sizeof(uint32_t);
     bytes.walk_out =
-        dim != 0 ? tiles * attn_kernels_of(device, dim)->walk_floats * sizeof(float) : 0;
+        dim != 0 ? tiles * attn_kernels_of(device, dim, limits->kv)->walk_floats * sizeof(float)
+                 : 0;
     if (limits->step.vocab != 0) {
         size_t rows = limits->step.rows_max;
         size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;

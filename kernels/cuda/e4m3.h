@@ -55,3 +55,11 @@ static __device__ __forceinline__ uint32_t float_to_e4m3(float x)
     uint32_t code = magnitude < 0x1p-6f ? tiny : normal;
     return sign | (x != x ? 0x7Fu : code);
 }
+
+// Returns the byte at which column i of a key or value is stored: the pairs of 16 columns are in
+// the order 0 4 1 5 2 6 3 7, so that a lane finds the columns of its mma fragment in one word
+// (attn_math.h).
+static __device__ __forceinline__ uint32_t e4m3_place(uint32_t i)
+{
+    return (i & ~15u) + (i & 6u) * 2 + (i >> 3 & 1u) * 2 + (i & 1u);
+}

@@ -40,9 +40,10 @@ struct blas; // cuBLASLt handle, descriptors and algorithms (blas.c)
 struct device {
     struct device_options options;
     char name[96];
-    uint32_t processors;              // SMs
-    uint32_t shared_most;             // most bytes of shared memory of a block
-    uint32_t attn_workers[ATTN_DIMS]; // narrow attention items that run together, by head dim class
+    uint32_t processors;  // SMs
+    uint32_t shared_most; // most bytes of shared memory of a block
+    // narrow attention items that run together, by keys (16 bits, fp8) and head dim class
+    uint32_t attn_workers[2][ATTN_DIMS];
     bool exact;
     bool early; // true if kernels of a step may start before the previous kernel has ended
     cudaStream_t loading;
@@ -129,9 +130,11 @@ struct attn_kernels {
 };
 extern const struct attn_kernels attn_d64, attn_d96, attn_d128, attn_d256, attn_any;
 extern const struct attn_kernels attn_d96_small, attn_d128_small;
-const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim);
+extern const struct attn_kernels attn_fp8_d64, attn_fp8_d128, attn_fp8_any; // kv DTYPE_E4M3
+const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim,
+                                           enum dtype kv);
 enum status attn_workers_query(struct device *device); // at open; fills device->attn_workers
-uint32_t attn_workers_of(const struct device *device, uint32_t dim);
+uint32_t attn_workers_of(const struct device *device, uint32_t dim, enum dtype kv);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
 
 // device.c: returns DEVICE_FAULT if the stream has failed; *idle: true if it has no work left.

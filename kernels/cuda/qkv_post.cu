@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // After the fused q, k, v product: RMS norm of q and k heads if the model has it, rotary embedding,
 // factors of queries, and the write of k and v to the KV blocks.
-#include "kernels/cuda/lane.h"
+#include "kernels/cuda/e4m3.h"
 
 struct post_run {
     qkv_post_args args;
     const float *q_norm, *k_norm; // [dim] or NULL
 };
 
-// Loads or stores two neighbours as floats. vector: the row's alignment allows one access; otherwise
-// elements are accessed one by one, and only the first `count` exist.
+// Loads or stores two neighbours as floats. vector: the row's alignment allows one access;
+// otherwise elements are accessed one by one, and only the first `count` exist.
 template <class T>
 static __device__ __forceinline__ void load2(const T *p, float v[2], bool vector, uint32_t count)
 {
@@ -57,6 +57,19 @@ __device__ __forceinline__ void store2<float>(float *p, const float v[2], bool v
         p[i] = v[i];
 }
 
+// Stores two neighbours of a key or a value in fp8, at e4m3_place of their columns.
+static __device__ __forceinline__ void store2_e4m3(uint8_t *row, uint32_t i, const float v[2],
+                                                   bool vector, uint32_t count)
+{
+    uint32_t code[2] = {float_to_e4m3(v[0]), float_to_e4m3(v[1])};
+    if (vector) {
+        *(uint16_t *)(row + e4m3_place(i)) = (uint16_t)(code[0] | code[1] << 8);
+        return;
+    }
+    for (uint32_t e = 0; e < 2 && e < count; e++)
+        row[e4m3_place(i + e)] = (uint8_t)code[e];
+}
+
 // Where a head's results go: in place, or as keys or values to a KV block.
 template <class T> struct post_out {
     T *x;
@@ -72,17 +85,19 @@ template <class T> struct post_out {
             store2((bf16 *)kv + i, v, vector, count);
         else if (dtype == DTYPE_F16)
             store2((f16 *)kv + i, v, vector, count);
+        else if (dtype == DTYPE_E4M3)
+            store2_e4m3((uint8_t *)kv, i, v, vector, count);
         else
             store2((float *)kv + i, v, vector, count);
     }
 };
 
-// A lane has PAIRS pairs of neighbours at 2 * (lane + 32 k) of the first half of the rotary columns,
-// and those half a rotary width on. So both elements of a rotary pair stay with one lane, and q is
-// rotated in place without a barrier. All loads are issued before the first value is used. factors:
-// [positions] or NULL. A rotation multiplies the sum of the squares of a pair by that of its cosine
-// and sine, so the sum that a norm after it needs is known before. MORE: 1 if there are factors or
-// a norm after the rotation.
+// A lane has PAIRS pairs of neighbours at 2 * (lane + 32 k) of the first half of the rotary
+// columns, and those half a rotary width on. So both elements of a rotary pair stay with one lane,
+// and q is rotated in place without a barrier. All loads are issued before the first value is used.
+// factors: [positions] or NULL. A rotation multiplies the sum of the squares of a pair by that of
+// its cosine and sine, so the sum that a norm after it needs is known before. MORE: 1 if there are
+// factors or a norm after the rotation.
 template <class T, int MORE, int PAIRS>
 static __device__ __forceinline__ void post_rotate(const qkv_post_args &a, const post_out<T> &out,
                                                    const float *norm, const float *factors,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files of the CUDA plugin, for nvcc and for the emulator (tests/simt).
 set(CUDA_KERNELS prep embed norm activate pool qkv_post ranks gemm_small gemm_wide route experts attn attn_any attn_d64 attn_d96
-  attn_d128 attn_d256 sample sample_select weights)
+  attn_d128 attn_d256 attn_fp8 attn_fp8_any sample sample_select weights)
 list(TRANSFORM CUDA_KERNELS PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 list(TRANSFORM CUDA_KERNELS APPEND .cu)
 set(CUDA_HOST kernels/cuda/device kernels/cuda/gemm kernels/cuda/blas kernels/cuda/blas_tune

@@ -15,12 +15,13 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 # (kernel, architecture): bytes. The attention kernel for any head dim holds 256 columns, whatever the dim.
-MAY_SPILL = {(f"attn_kernel<{t}, 0, 16>", a): 84 for t in ("bf16", "f16") for a in ("80", "86", "89")}
+MAY_SPILL = {(f"attn_kernel<{t}, {t}, 0, 16>", a): 84 for t in ("bf16", "f16") for a in ("80", "86", "89")}
+MAY_SPILL |= {(f"attn_kernel<{t}, e4m3, 128, 128>", a): 96 for t in ("bf16", "f16") for a in ("80", "86", "89")}
 FLAGS = ["-std=c++17", "-fmad=false", f"-I{HERE.parents[1]}", "-Xptxas", "-v", "-x", "cu", "-c"]
 
 
 def short(name):
-    """attn_kernel<bf16, 64, 128> from the demangled entry."""
+    """attn_kernel<bf16, bf16, 64, 128> from the demangled entry."""
     name = re.sub(r"\(anonymous namespace\)::|\(int\)|void ", "", name)
     return name.split("(")[0]
 

@@ -25,9 +25,9 @@ static enum status options_check(const struct model_options *o, struct error *er
 {
     if (o->dtype < -1 || o->dtype > MODEL_FP8)
         return error_set(err, STATUS_INVALID, "dtype %d is not known", o->dtype);
-    if (o->kv_dtype < -1 || o->kv_dtype > DTYPE_I8)
+    if (o->kv_dtype < -1 || o->kv_dtype >= DTYPE_KV_COUNT)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "the KV cache can be float32, bfloat16, float16 or int8");
+                         "the KV cache can be float32, bfloat16, float16, int8 or fp8");
     if (o->block_size != 0 && o->block_size != 16 && o->block_size != 32 && o->block_size != 64)
         return error_set(err, STATUS_INVALID, "block-size is %u; 16, 32 and 64 are possible",
                          o->block_size);
@@ -129,17 +129,27 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
     facts->kv_dtype = parts->options.kv_dtype < 0 ? own : (enum dtype)parts->options.kv_dtype;
     if (!c->kinds[0].paged)
         return STATUS_OK;
-    if (parts->act != DTYPE_F32 && facts->kv_dtype != parts->act)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--kv-cache-dtype %s: this device computes in %s and keeps keys and "
-                         "values in that type; leave it out",
-                         dtype_name(facts->kv_dtype), dtype_name(parts->act));
     struct device_facts device;
     parts->api->facts(parts->device, &device);
     if (facts->kv_dtype == DTYPE_I8 && !device.kv_int8)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "--kv-cache-dtype int8: this device has no keys and values in 8 bits; "
-                         "leave it out");
+                         "--kv-cache-dtype int8: this device keeps keys and values of 8 bits as "
+                         "fp8 only; give fp8");
+    if (facts->kv_dtype == DTYPE_E4M3 && !device.kv_fp8)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--kv-cache-dtype fp8: this device keeps keys and values of 8 bits as "
+                         "int8 only; give int8");
+    if (facts->kv_dtype == DTYPE_E4M3 && sizes->head_dim % 16 != 0)
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "--kv-cache-dtype fp8: the heads have %u columns, and fp8 needs a multiple "
+            "of 16; leave it out",
+            sizes->head_dim);
+    if (parts->act != DTYPE_F32 && facts->kv_dtype != parts->act && facts->kv_dtype != DTYPE_E4M3)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--kv-cache-dtype %s: this device computes in %s and keeps keys and "
+                         "values in that type or in fp8; leave it out",
+                         dtype_name(facts->kv_dtype), dtype_name(parts->act));
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < sizes->layers; i++) {
@@ -317,6 +327,7 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
     parts->stream = (struct stream_limits){
         .step = facts->limits,
         .attn = widest,
+        .kv = facts->kv_dtype,
         .width_max = width_max(parts),
         .layers = sizes->layers,
     };

@@ -414,6 +414,11 @@ static void test_every_option_has_its_field(void **state)
     assert_true(options.load_dummy);
     assert_int_equal(options.rerank, 2);
     assert_int_equal(options.kv_dtype, -1);
+    for (int i = 5; i <= 6; i++) { // fp8, fp8_e4m3
+        p.model.kv_cache_dtype = i;
+        model_settings_to_options(&p.model, &options);
+        assert_int_equal(options.kv_dtype, DTYPE_E4M3);
+    }
     assert_int_equal(parse(&p,
                            "--device-library b --device-cache c --threads 21 --log-level error "
                            "--no-overlap-kernels "

@@ -235,6 +235,39 @@ static void kv_put_bytes(char *at, const float *x, uint32_t n)
     memcpy(at + n, &scale, sizeof scale);
 }
 
+double reference_e4m3_value(uint32_t code)
+{
+    int exponent = (int)(code >> 3 & 15), mantissa = (int)(code & 7);
+    double value =
+        exponent == 0 ? ldexp(mantissa / 8.0, -6) : ldexp(1 + mantissa / 8.0, exponent - 7);
+    if ((code & 0x7F) == 0x7F)
+        return NAN;
+    return code & 0x80 ? -value : value;
+}
+
+uint32_t reference_e4m3(double x)
+{
+    uint32_t best = 0, sign = signbit(x) ? 0x80 : 0;
+    if (isnan(x))
+        return 0x7F;
+    for (uint32_t code = 1; code < 0x7F; code++) {
+        double less =
+            fabs(fabs(x) - reference_e4m3_value(code)) - fabs(fabs(x) - reference_e4m3_value(best));
+        if (less < 0 || (less == 0 && code % 2 == 0))
+            best = code;
+    }
+    return isinf(x) ? sign | 0x7E : sign | best;
+}
+
+uint32_t reference_e4m3_place(uint32_t element)
+{
+    static const uint8_t order[8] = {0, 4, 1, 5, 2, 6, 3, 7}; // of the pairs of 16 elements
+    uint32_t at = 0;
+    while (order[at] != element % 16 / 2)
+        at++;
+    return element / 16 * 16 + 2 * at + element % 2;
+}
+
 static void kv_put(char *at, enum dtype dtype, float value)
 {
     if (dtype == DTYPE_F32) {
@@ -315,7 +348,12 @@ void reference_qkv_post(const struct qkv_post_args *a)
                 kv_put_bytes(at + a->value_offset, v + h * s->dim, s->dim);
                 continue;
             }
-            for (uint32_t i = 0; i < s->dim; i++) {
+            for (uint32_t i = 0; i < s->dim && a->kv == DTYPE_E4M3; i++) {
+                char *place = at + reference_e4m3_place(i);
+                place[0] = (char)reference_e4m3((double)k[h * s->dim + i]);
+                place[a->value_offset] = (char)reference_e4m3((double)v[h * s->dim + i]);
+            }
+            for (uint32_t i = 0; i < s->dim && a->kv != DTYPE_E4M3; i++) {
                 kv_put(at + i * each, a->kv, k[h * s->dim + i]);
                 kv_put(at + i * each + a->value_offset, a->kv, v[h * s->dim + i]);
             }
@@ -348,6 +386,8 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
     const char *token = (const char *)a->kv_base + at;
     if (a->kv == DTYPE_I8)
         return (double)(int8_t)token[i] * kv_get(token + s->dim, DTYPE_F32);
+    if (a->kv == DTYPE_E4M3)
+        return reference_e4m3_value((uint8_t)token[reference_e4m3_place(i)]);
     return kv_get(token + i * dtype_bytes(a->kv), a->kv);
 }
 

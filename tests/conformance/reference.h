@@ -19,6 +19,12 @@ OP_LIST(REFERENCE_DECLARE)
 // is below its rounding error.
 void reference_sample_gap(const struct sample_args *args, double *gap);
 
+// FP8 e4m3 by its definition: the code that is nearest to a number (of two the even one; 448 beyond
+// it; 0x7F for NaN), the value of a code, and the byte of an element in a row of the KV blocks.
+uint32_t reference_e4m3(double x);
+double reference_e4m3_value(uint32_t code);
+uint32_t reference_e4m3_place(uint32_t element);
+
 // An int8 product as the cpu device defines it (kernels/cpu/bytes.h). The weight's data are the
 // rotated rows, bytes times scale, [n][byte_depth(k)].
 void reference_gemm_i8(const struct gemm_args *args);

@@ -236,7 +236,7 @@ static void test_gemm(void **state)
         static const char dim[] = "a head must have 16 to 256 columns, a multiple of 8";           \
         TRY(op, NULL, );                                                                           \
         TRY(op, acts, a.act = DTYPE_I8);                                                           \
-        TRY(op, acts, a.kv = DTYPE_COUNT);                                                         \
+        TRY(op, acts, a.kv = DTYPE_KV_COUNT);                                                      \
         TRY(op, heads, a.shape.heads = 0);                                                         \
         TRY(op, heads, a.shape.kv_heads = 0);                                                      \
         TRY(op, heads, a.shape.kv_heads = 3);                                                      \
@@ -245,6 +245,8 @@ static void test_gemm(void **state)
         TRY(op, NULL, a.shape.dim = 24);                                                           \
         TRY(op, dim, a.shape.dim = 20);                                                            \
         TRY(op, dim, a.shape.dim = 264);                                                           \
+        TRY(op, "a multiple of 16", a.kv = DTYPE_E4M3; a.shape.dim = 24);                          \
+        TRY(op, NULL, a.kv = DTYPE_E4M3; a.shape.dim = 32);                                        \
     } while (0)
 
 static void test_qkv_post(void **state)

@@ -377,6 +377,19 @@ static uint16_t bf16_of_f32(float value)
     return (uint16_t)((word + 0x7FFFu + (word >> 16 & 1u)) >> 16);
 }
 
+static uint16_t f16_of_e4m3(uint32_t code)
+{
+    uint16_t sign = (uint16_t)((code & 0x80) << 8);
+    uint32_t exponent = code >> 3 & 15, mantissa = code & 7;
+    if ((code & 0x7F) == 0x7F)
+        return 0x7FFF;
+    if (exponent == 0)
+        return sign | f16_of_f32((float)mantissa * 0x1p-9f);
+    return (uint16_t)(sign | (exponent + 8) << 10 | mantissa << 7);
+}
+
+OP1(cvt_f16x2_e4m3x2, uint32_t, uint16_t,
+    (uint32_t)f16_of_e4m3(x[l] >> 8) << 16 | f16_of_e4m3(x[l] & 0xFFu))
 OP1(cvt_f32_f16, float, uint16_t, f32_of_f16(x[l]))
 OP1(cvt_f32_bf16, float, uint16_t, f32_of_bf16(x[l]))
 OP1(cvt_f16_f32, uint16_t, float, f16_of_f32(x[l]))
@@ -683,6 +696,7 @@ const struct ptx_form ptx_alu_forms[] = {
     {"cvt.rn.f16.f32", "h4", cvt_f16_f32, 0},
     {"cvt.rn.bf16.f32", "h4", cvt_bf16_f32, 0},
     {"cvt.rn.f16x2.f32", "w44", cvt_f16x2_f32, 0},
+    {"cvt.rn.f16x2.e4m3x2", "w2", cvt_f16x2_e4m3x2, 0},
     {"cvt.rn.bf16x2.f32", "w44", cvt_bf16x2_f32, 0},
     {"cvt.rn.f32.u16", "w2", cvt_f32_u16, 0},
     {"cvt.rn.f32.s16", "w2", cvt_f32_s16, 0},

@@ -43,6 +43,9 @@ ROWS = [
     *[attention("decode, pages of %d: a tile" % n, "decode, pages of %d" % n, 8) for n in (16, 32, 64)],
     *[attention("prefill, pages of %d: a tile" % n, "prefill, pages of %d" % n, 64) for n in (16, 64)],
     attention("decode, dim 64: a tile", "decode, dim 64", 8),
+    attention("decode, fp8: a tile", "decode, fp8", 8),
+    attention("prefill, fp8: a tile", "prefill, fp8", 64),
+    attention("decode, fp8, dim 64: a tile", "decode, fp8, dim 64", 8),
     attention("encoder, dim 64: a tile", "encoder, dim 64", 48, 128),
     ("attention, three parts and their merge", "attn_kernel", "attn, three parts", None, 1),
     ("attention, 64 parts and their merge", "attn_kernel", "attn, 64 parts", None, 1),
@@ -82,7 +85,7 @@ def counted(program, *arguments):
 
 
 def short(kernel):
-    """attn_kernel<bf16, 128, 16> of a kernel as it is printed."""
+    """attn_kernel<bf16, bf16, 128, 16> of a kernel as it is printed."""
     name = re.sub(r"\(anonymous namespace\)::", "", kernel)
     return re.sub(r"\(.*", "", name.replace("(int)", ""))
 

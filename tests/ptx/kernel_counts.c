@@ -32,23 +32,29 @@ static void attention(struct bench *b)
     static const struct attn_shape slim = {7, 1, 64, 0, 0.125f, 1, 1, 0};
     static const struct attn_shape bert = {1, 1, 64, 0, 0.125f, 0, 0, 0};
     static const struct attn_bench cases[] = {
-        {"decode, pages of 16, 512", llama, 1, 1, 512, 4, 0},
-        {"decode, pages of 16, 1024", llama, 1, 1, 1024, 4, 0},
-        {"decode, pages of 32, 512", llama, 1, 1, 512, 5, 0},
-        {"decode, pages of 32, 1024", llama, 1, 1, 1024, 5, 0},
-        {"decode, pages of 64, 512", llama, 1, 1, 512, 6, 0},
-        {"decode, pages of 64, 1024", llama, 1, 1, 1024, 6, 0},
-        {"prefill, pages of 16, 512", llama, 1, 32, 512, 4, 0},
-        {"prefill, pages of 16, 1024", llama, 1, 32, 1024, 4, 0},
-        {"prefill, pages of 64, 512", llama, 1, 32, 512, 6, 0},
-        {"prefill, pages of 64, 1024", llama, 1, 32, 1024, 6, 0},
-        {"decode, dim 64, 512", slim, 1, 1, 512, 6, 0},
-        {"decode, dim 64, 1024", slim, 1, 1, 1024, 6, 0},
-        {"encoder, dim 64, 128", bert, 1, 128, 128, 6, 0},
-        {"encoder, dim 64, 256", bert, 1, 256, 256, 6, 0},
-        {"three parts", llama, 1, 1, 2112, 6, 0},
-        {"32 parts", llama, 1, 1, 32768, 6, 64}, // all parts but the last have no keys
-        {"64 parts", llama, 1, 1, 65536, 6, 64},
+        {"decode, pages of 16, 512", llama, 1, 1, 512, 4, 0, false},
+        {"decode, pages of 16, 1024", llama, 1, 1, 1024, 4, 0, false},
+        {"decode, pages of 32, 512", llama, 1, 1, 512, 5, 0, false},
+        {"decode, pages of 32, 1024", llama, 1, 1, 1024, 5, 0, false},
+        {"decode, pages of 64, 512", llama, 1, 1, 512, 6, 0, false},
+        {"decode, pages of 64, 1024", llama, 1, 1, 1024, 6, 0, false},
+        {"prefill, pages of 16, 512", llama, 1, 32, 512, 4, 0, false},
+        {"prefill, pages of 16, 1024", llama, 1, 32, 1024, 4, 0, false},
+        {"prefill, pages of 64, 512", llama, 1, 32, 512, 6, 0, false},
+        {"prefill, pages of 64, 1024", llama, 1, 32, 1024, 6, 0, false},
+        {"decode, dim 64, 512", slim, 1, 1, 512, 6, 0, false},
+        {"decode, dim 64, 1024", slim, 1, 1, 1024, 6, 0, false},
+        {"decode, fp8, 512", llama, 1, 1, 512, 6, 0, true},
+        {"decode, fp8, 1024", llama, 1, 1, 1024, 6, 0, true},
+        {"prefill, fp8, 512", llama, 1, 32, 512, 6, 0, true},
+        {"prefill, fp8, 1024", llama, 1, 32, 1024, 6, 0, true},
+        {"decode, fp8, dim 64, 512", slim, 1, 1, 512, 6, 0, true},
+        {"decode, fp8, dim 64, 1024", slim, 1, 1, 1024, 6, 0, true},
+        {"encoder, dim 64, 128", bert, 1, 128, 128, 6, 0, false},
+        {"encoder, dim 64, 256", bert, 1, 256, 256, 6, 0, false},
+        {"three parts", llama, 1, 1, 2112, 6, 0, false},
+        {"32 parts", llama, 1, 1, 32768, 6, 64, false}, // all parts but the last have no keys
+        {"64 parts", llama, 1, 1, 65536, 6, 64, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         bench_attn(b, &cases[i]);

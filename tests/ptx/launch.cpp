@@ -140,7 +140,7 @@ struct {
     {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     {"attn_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     // the block whose part arrives last reads the parts of the other blocks
-    {"attn_kernel<bf16, 128, 16>", "atom.acq_rel.gpu.global.add.u32", 0},
+    {"attn_kernel<bf16, bf16, 128, 16>", "atom.acq_rel.gpu.global.add.u32", 0},
 };
 
 bool holds(const ptx_kernel *k, const char *opcode)

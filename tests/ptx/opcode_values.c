@@ -362,6 +362,8 @@ void test_values_of_conversions(void **state)
         // the first operand is the upper half
         {"cvt.rn.f16x2.f32", "w44", NULL, {ONE, TWO}, 0x3C004000},
         {"cvt.rn.bf16x2.f32", "w44", NULL, {ONE, TWO}, 0x3F804000},
+        {"cvt.rn.f16x2.e4m3x2", "w2", NULL, {0xFE01}, 0xDF001800}, // -448, 2^-9
+        {"cvt.rn.f16x2.e4m3x2", "w2", NULL, {0x7F38}, 0x7FFF3C00}, // NaN, 1
         {"cvt.rn.f32.u16", "w2", NULL, {0xFFFF}, 0x477FFF00},
         {"cvt.rn.f32.s16", "w2", NULL, {0xFFFF}, MINUS_ONE},
         {"cvt.rn.f32.u32", "w4", NULL, {ONES}, 0x4F800000},

@@ -696,8 +696,8 @@ static void test_options_are_refused(void **state)
     options.dtype = 99;
     refuse_with(g, "an unknown dtype", "dtype 99 is not known", &options);
     options = rig_options();
-    options.kv_dtype = DTYPE_COUNT;
-    refuse_with(g, "an unknown KV cache", "the KV cache can be float32, bfloat16, float16 or int8",
+    options.kv_dtype = DTYPE_KV_COUNT;
+    refuse_with(g, "an unknown KV cache", "the KV cache can be float32, bfloat16, float16, int8",
                 &options);
     options = rig_options();
     options.block_size = 17;

@@ -136,7 +136,7 @@ static void test_options_have_ranges(void **state)
     refused(&options, STATUS_UNSUPPORTED, "--dtype fp8: this device holds no weights in FP8");
     options = dummy(4, 64);
     options.kv_dtype = -2;
-    refused(&options, STATUS_UNSUPPORTED, "the KV cache can be float32, bfloat16, float16 or int8");
+    refused(&options, STATUS_UNSUPPORTED, "the KV cache can be float32, bfloat16, float16, int8");
     options.kv_dtype = DTYPE_I8;
     model_plan_close(plan_of(&options));
     options = dummy(4, 64);
@@ -271,29 +271,6 @@ static void test_facts_of_the_folder(void **state)
         assert_string_equal(plan->weights_folder, folder);
         model_plan_close(plan);
     }
-}
-
-static void facts_of_16_bits(const struct device *at, struct device_facts *out)
-{
-    device_cpu()->facts(at, out);
-    out->activation[DTYPE_I8] = DTYPE_BF16;
-}
-
-// A device that computes in 16 bits stores keys and values only in that type.
-static void test_kv_dtype_of_16_bit_devices(void **state)
-{
-    (void)state;
-    struct device_api api = *device_cpu();
-    api.facts = facts_of_16_bits;
-    planned = &api;
-    struct model_options options = rig_options();
-    options.dtype = DTYPE_I8;
-    struct model_plan *plan = plan_of(&options);
-    assert_int_equal(plan->facts.kv_dtype, DTYPE_BF16);
-    model_plan_close(plan);
-    options.kv_dtype = DTYPE_F32;
-    refused(&options, STATUS_UNSUPPORTED, "--kv-cache-dtype float32: this device computes in bf");
-    planned = NULL;
 }
 
 static void test_attention_has_a_shape(void **state)
@@ -786,7 +763,6 @@ int main(void)
         cmocka_unit_test(test_lengths_are_chosen),
         cmocka_unit_test(test_facts_of_kinds),
         cmocka_unit_test(test_facts_of_the_folder),
-        cmocka_unit_test(test_kv_dtype_of_16_bit_devices),
         cmocka_unit_test(test_attention_has_a_shape),
         cmocka_unit_test(test_nothing_of_a_model_overlaps),
         cmocka_unit_test(test_a_record_is_copied_without_gaps),

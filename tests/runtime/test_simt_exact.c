@@ -34,21 +34,22 @@ struct model_case {
     int dtype; // -1: as stored, bfloat16
     uint32_t prompt, outputs;
     uint32_t heads;
+    bool fp8; // keys and values are e4m3
 };
 
 // Products with more than one part of 512; grouped heads; int8, float32 and float16 as well as
-// bfloat16.
+// bfloat16; keys and values in fp8.
 static const struct model_case cases[] = {
-    {"QK norm, head dim 24", "qwen3", NULL, -1, PROMPT, OUTPUTS, 4},
-    {"sliding window", "mistral", NULL, -1, PROMPT, OUTPUTS, 4},
-    {"int8", "qwen2", NULL, DTYPE_I8, PROMPT, OUTPUTS, 4},
-    {"float32", "llama", NULL, DTYPE_F32, PROMPT, OUTPUTS, 4},
+    {"QK norm, head dim 24", "qwen3", NULL, -1, PROMPT, OUTPUTS, 4, false},
+    {"sliding window", "mistral", NULL, -1, PROMPT, OUTPUTS, 4, false},
+    {"int8, keys and values in fp8", "qwen2", NULL, DTYPE_I8, PROMPT, OUTPUTS, 4, true},
+    {"float32", "llama", NULL, DTYPE_F32, PROMPT, OUTPUTS, 4, false},
     {"three parts of K", NULL,
      "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":576,"
      "\"intermediate_size\":1056,\"num_hidden_layers\":1,\"num_attention_heads\":9,"
      "\"num_key_value_heads\":3,\"max_position_embeddings\":2048,\"rms_norm_eps\":1e-6,"
      "\"vocab_size\":96,\"tie_word_embeddings\":true,\"torch_dtype\":\"float16\"}",
-     -1, PROMPT, OUTPUTS, 9},
+     -1, PROMPT, OUTPUTS, 9, false},
 };
 static const struct model_case across_parts = {
     "keys across 1,024",
@@ -60,7 +61,8 @@ static const struct model_case across_parts = {
     -1,
     1019,
     10,
-    2};
+    2,
+    false};
 // With a number of heads that two, three and four ranks can share.
 static const struct model_case across_parts_shared = {
     "keys across 1,024",
@@ -73,7 +75,8 @@ static const struct model_case across_parts_shared = {
     -1,
     1019,
     10,
-    12};
+    12,
+    false};
 
 struct bench {
     const struct model_case *of;
@@ -87,6 +90,7 @@ static struct model_options bench_options(const struct bench *b)
 {
     struct model_options options = rig_options();
     options.dtype = b->of->dtype;
+    options.kv_dtype = b->of->fp8 && !on_cpu ? DTYPE_E4M3 : -1;
     options.load_dummy = !b->of->golden;
     options.max_num_seqs = ROWS;
     options.max_model_len = b->of->prompt > PROMPT ? LENGTH_MAX : 256;

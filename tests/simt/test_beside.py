@@ -92,6 +92,7 @@ class Beside(unittest.TestCase):
         for op, shape, exact, what in (
                 ("attn", "decode 32 x 8192", False, "attention and merge, decode 32 at 8192"),
                 ("attn", "prefill 1 x 8192, dim 128, group 4", False, "attention, prefill 8192"),
+                ("attn", "fp8 decode 32 x 8192", False, "attention and merge, fp8 keys, decode 32 at 8192"),
                 ("gemm", "n 6144 k 4096 rows 256", True, "exact product, 256 tokens, n 6144 k 4096 (both)"),
                 ("gemm", "n 24576 k 4096 rows 1", True, "exact product, 1 tokens, n 24576 k 4096 (Qwen3)"),
                 ("add_rms_norm", "rows 8192 width 4096", False, "add and norm, 8192 tokens"),

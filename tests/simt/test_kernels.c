@@ -116,6 +116,35 @@ struct attn_fixture {
     size_t block_bytes, token_bytes, head_bytes, value_offset, out_bytes;
 };
 
+static bool fp8; // true: keys and values are e4m3
+
+// Returns the value of an e4m3 code that is not NaN.
+static float e4m3_value(uint8_t code)
+{
+    int exponent = code >> 3 & 15, mantissa = code & 7;
+    float size =
+        exponent == 0 ? ldexpf((float)mantissa, -9) : ldexpf((float)(8 + mantissa), exponent - 10);
+    return code & 0x80 ? -size : size;
+}
+
+// Fills the KV blocks with random numbers up to 2.
+static void blocks_fill(struct attn_fixture *w)
+{
+    size_t bytes = w->blocks * w->block_bytes;
+    if (!fp8) {
+        w->kv_host = random_array(w->c->act, bytes / dtype_bytes(w->c->act), 2.0f, &w->kv);
+        return;
+    }
+    uint8_t *codes = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        uint32_t draw = (uint32_t)((uniform() + 1.0f) * 64.0f);
+        codes[i] = (uint8_t)((draw < 127 ? draw : 127) % 64 | (uniform() < 0 ? 0x80 : 0));
+    }
+    w->kv_host = codes;
+    w->kv = device_alloc(bytes);
+    assert_int_equal(api->upload(device, w->kv, codes, bytes, NULL), STATUS_OK);
+}
+
 static void fixture_open(struct attn_fixture *w, const struct attn_case *c)
 {
     *w = (struct attn_fixture){.c = c};
@@ -126,11 +155,12 @@ static void fixture_open(struct attn_fixture *w, const struct attn_case *c)
     w->limits = (struct stream_limits){
         .step = {.rows_max = 8, .tokens_max = 4096, .slots_max = 8, .blocks_max = c->blocks_max},
         .attn = *s,
+        .kv = fp8 ? DTYPE_E4M3 : c->act,
         .width_max = 64,
         .layers = 1};
     assert_int_equal(api->stream_open(device, &w->stream, &w->limits, NULL), STATUS_OK);
     uint32_t block_tokens = 1u << c->block_shift;
-    w->token_bytes = s->dim * element;
+    w->token_bytes = s->dim * dtype_bytes(w->limits.kv);
     w->head_bytes = w->token_bytes * block_tokens;
     w->value_offset = w->head_bytes * s->kv_heads;
     w->block_bytes =
@@ -138,7 +168,7 @@ static void fixture_open(struct attn_fixture *w, const struct attn_case *c)
     w->blocks = c->rows * c->blocks_max + 1;
     w->qkv_host = random_array(c->act, (size_t)w->tokens * (s->heads + 2 * s->kv_heads) * s->dim,
                                2.0f, &w->qkv);
-    w->kv_host = random_array(c->act, w->blocks * w->block_bytes / element, 2.0f, &w->kv);
+    blocks_fill(w);
     uint32_t biases = s->heads * (2 * c->reach + 1);
     w->bias.shape =
         (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = biases, .k = 1};
@@ -198,7 +228,7 @@ static void fixture_run(struct attn_fixture *w, const struct step_row *rows, uin
     ((struct attn_work *)step_section(step, layout.private_part))->mask_all = mask_all;
     assert_int_equal(api->copy_in(w->stream, w->record, step, layout.bytes), STATUS_OK);
     struct attn_args args = {.act = w->c->act,
-                             .kv = w->c->act,
+                             .kv = w->limits.kv,
                              .qkv = w->qkv,
                              .out = w->out,
                              .step = w->record,
@@ -258,6 +288,10 @@ static float kv_value(const struct attn_fixture *w, const struct step_row *row, 
                       TABLE_UNIT_BYTES +
                   (key & ((1u << c->block_shift) - 1)) * w->token_bytes + head * w->head_bytes +
                   value * w->value_offset;
+    if (fp8) { // the pairs of 16 columns are in the order 0 4 1 5 2 6 3 7
+        uint32_t pair = d % 16 / 2, place = pair < 4 ? 2 * pair : 2 * (pair - 4) + 1;
+        return e4m3_value(((const uint8_t *)w->kv_host)[byte + d / 16 * 16 + 2 * place + d % 2]);
+    }
     return load((const char *)w->kv_host + byte, c->act, d);
 }
 
@@ -314,9 +348,9 @@ static void fixture_compare(const struct attn_fixture *w, const struct step_row 
                     size += want[d] * want[d];
                 }
             }
-    printf("  %s dim %u heads %u/%u%s%s window %u: %.2e\n", dtype_name(w->c->act), s->dim, s->heads,
-           s->kv_heads, s->causal ? " causal" : "", s->paged ? " paged" : "", s->window,
-           sqrt(error / size));
+    printf("  %s%s dim %u heads %u/%u%s%s window %u: %.2e\n", dtype_name(w->c->act),
+           fp8 ? " fp8" : "", s->dim, s->heads, s->kv_heads, s->causal ? " causal" : "",
+           s->paged ? " paged" : "", s->window, sqrt(error / size));
     assert_true(sqrt(error / size) <= bound_of(w->c->act));
 }
 
@@ -367,6 +401,20 @@ static void fixture_poison(struct attn_fixture *w, const struct step_row *rows, 
                      STATUS_OK);
 }
 
+// Computes rows and compares them with the reference, then in chunks with their own bits.
+static void attention_check(const struct attn_case *c)
+{
+    struct attn_fixture w;
+    struct step_row rows[8];
+    uint32_t count = case_rows(c, rows);
+    fixture_open(&w, c);
+    fixture_poison(&w, rows, count);
+    fixture_run(&w, rows, count);
+    fixture_compare(&w, rows, count);
+    fixture_chunks(&w, rows, count);
+    fixture_close(&w);
+}
+
 static void test_attention(void **state)
 {
     (void)state;
@@ -413,17 +461,55 @@ static void test_attention(void **state)
          0},
         {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1, 0}, 5, 8, 2, {1, 30}, {130, 200}, 0},
     };
-    for (size_t i = 0; i < (small ? 10 : sizeof cases / sizeof cases[0]); i++) {
-        struct attn_fixture w;
-        struct step_row rows[8];
-        uint32_t count = case_rows(&cases[i], rows);
-        fixture_open(&w, &cases[i]);
-        fixture_poison(&w, rows, count);
+    for (size_t i = 0; i < (small ? 10 : sizeof cases / sizeof cases[0]); i++)
+        attention_check(&cases[i]);
+}
+
+// Keys and values in fp8: decode and prefill, one item and several parts, a row in chunks.
+static void test_fp8(void **state)
+{
+    (void)state;
+    static const struct attn_case cases[] = {
+        {DTYPE_BF16, {8, 2, 64, 0, 0.125f, 1, 1, 0}, 6, 3, 3, {1, 66, 20}, {70, 130, 65}, 0},
+        {DTYPE_F16, {4, 1, 128, 0, 0.09f, 1, 1, 0}, 4, 9, 2, {33, 1}, {133, 90}, 0},
+        {DTYPE_BF16, {2, 1, 80, 40, 0.11f, 1, 1, 0}, 5, 5, 2, {20, 1}, {66, 150}, 0},
+        {DTYPE_BF16, {4, 1, 128, 0, 0.09f, 1, 1, 0}, 6, 33, 2, {1, 70}, {2100, 1090}, 0},
+        {DTYPE_BF16, {8, 1, 64, 1100, 0.125f, 1, 1, 0}, 6, 36, 1, {18}, {2300}, 0},
+    };
+    fp8 = true;
+    for (size_t i = 0; i < (small ? 3 : sizeof cases / sizeof cases[0]); i++)
+        attention_check(&cases[i]);
+    fp8 = false;
+}
+
+// A NaN among the keys or values in fp8 reaches the rows that see it, and no others.
+static void test_fp8_nan(void **state)
+{
+    (void)state;
+    static const struct attn_case c = {
+        DTYPE_BF16, {2, 1, 64, 0, 0.125f, 1, 1, 0}, 6, 2, 2, {1, 9}, {70, 69}, 0};
+    struct attn_fixture w;
+    struct step_row rows[8];
+    uint32_t count = case_rows(&c, rows);
+    fp8 = true;
+    fixture_open(&w, &c);
+    for (uint32_t value = 0; value < 2; value++) {
+        size_t at = (size_t)w.table_host[1] * TABLE_UNIT_BYTES + 2 * w.token_bytes + 5 +
+                    value * w.value_offset; // key 66 of the first row
+        uint8_t *code = (uint8_t *)w.kv_host + at, before = *code;
+        *code = value ? 0xFF : 0x7F;
+        assert_int_equal(api->upload(device, w.kv, w.kv_host, w.blocks * w.block_bytes, NULL),
+                         STATUS_OK);
         fixture_run(&w, rows, count);
-        fixture_compare(&w, rows, count);
-        fixture_chunks(&w, rows, count);
-        fixture_close(&w);
+        uint32_t nans[2] = {0, 0};
+        for (size_t i = 0; i < (size_t)10 * 2 * 64; i++)
+            nans[i >= 2 * 64] += isnan(load(w.out_host, c.act, i));
+        assert_int_equal(nans[0], value ? 2 : 2 * 64); // of each head one column, or all
+        assert_int_equal(nans[1], 0);
+        *code = before;
     }
+    fixture_close(&w);
+    fp8 = false;
 }
 
 // Tests both bodies of the tile loop. By default a tile is masked only if a row must not see all of
@@ -668,6 +754,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_three_pieces),
         cmocka_unit_test(test_direct_refused),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_fp8),
+        cmocka_unit_test(test_fp8_nan),
         cmocka_unit_test(test_both_bodies),
         cmocka_unit_test(test_small_parts),
         cmocka_unit_test(test_grid_after_recording),

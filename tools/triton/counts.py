@@ -113,7 +113,7 @@ def attention(program, folder):
     """Returns the lines of the table."""
     for what, warps, bm in (("prefill, four warps", 4, 128), ("one warp", 1, 16)):
         case = lambda lk: cases.attention("bf16", DIM, bm, lk, False, heads=1, group=1, bm=bm, warps=warps)
-        kernel = Kernel(folder, "attn_d128", "_Z11attn_kernelI4bf16Li128ELi%dEEv8attn_run" % bm)
+        kernel = Kernel(folder, "attn_d128", "_Z11attn_kernelI4bf16S0_Li128ELi%dEEv8attn_run" % bm)
         theirs = slope(lambda lk: triton_counts(program, folder, case(lk)), 256, 512, bm // 4)
         for page in (16, 64):
             ours = slope(lambda lk: attention_ours(kernel, program, folder, case(lk), warps, page), 256, 512, bm // 4)
