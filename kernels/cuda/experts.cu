@@ -91,11 +91,21 @@ static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32
     return true;
 }
 
+// Blocks per SM for which the launch bounds of a tile of 8 rows leave registers; 0: the compiler
+// chooses. For codes of 8 bits it would spill to fit twelve.
+template <class W> constexpr int small_blocks()
+{
+    return sizeof(W) == 1 ? 9 : 0;
+}
+template <> constexpr int small_blocks<fp8_128>()
+{
+    return 7;
+}
+
 // A block is (16 features, tile of 8 * TILES rows). Shared: 2 or 8 KB. Bound: memory, the weights
-// of the experts that have rows. For int8 and FP8 the launch bounds leave registers for nine blocks
-// per SM; without them the compiler would spill to fit twelve.
+// of the experts that have rows.
 template <class T, class W, int TILES>
-static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, sizeof(W) == 1 && TILES == 1 ? 9 : 0)
+static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, TILES == 1 ? small_blocks<W>() : 0)
     experts_small_kernel(experts_run e)
 {
     gemm_run g;

@@ -26,35 +26,43 @@ template <class T, class W, int TILES> struct small_part {
 };
 // The sums of blocks, each times the scale of the block, are added in order.
 template <class T, int TILES> struct small_part<T, fp8_128, TILES> {
-    static __device__ __forceinline__ void sum(const gemm_run &g, float c[][4], uint32_t k,
-                                               uint32_t end,
-                                               const small_rows<T, fp8_128, TILES> &rows,
-                                               uint32_t row)
+    typedef small_rows<T, fp8_128, TILES> rows_type;
+    // Adds the products of a block to the sums. VECTORS: x can be read in vectors of 8.
+    template <bool VECTORS>
+    static __device__ __forceinline__ void block(float sum[][4], uint32_t k, const rows_type &rows)
     {
         constexpr uint32_t SLABS = FP8_SCALE_COLUMNS / PRODUCT_SLAB;
-        uint32_t mine = threadIdx.x % 4 * 8;
+        e4m3x8 low[SLABS], high[SLABS];
+#pragma unroll
+        for (uint32_t s = 0; s < SLABS; s++) {
+            low[s] = weight_load(rows.lo + k + s * PRODUCT_SLAB);
+            high[s] = weight_load(rows.hi + k + s * PRODUCT_SLAB);
+        }
+        k += threadIdx.x % 4 * 8;
+#pragma unroll
+        for (uint32_t s = 0; s < SLABS; s++) {
+            uint4 a = weight8(T(), low[s]), b = weight8(T(), high[s]);
+#pragma unroll
+            for (int i = 0; i < TILES; i++) {
+                const T *x = rows.token[i] + k + s * PRODUCT_SLAB;
+                slab_mma<T>(sum[i], a, b, VECTORS ? ldg128(x) : elements8(x));
+            }
+        }
+    }
+    static __device__ __forceinline__ void sum(const gemm_run &g, float c[][4], uint32_t k,
+                                               uint32_t end, const rows_type &rows, uint32_t row)
+    {
         size_t across = g.k / FP8_SCALE_COLUMNS;
         const float *scales = g.scale_128 + row / FP8_SCALE_ROWS * across;
         float sum[TILES][4];
         for (int i = 0; i < TILES; i++)
             sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0;
         for (; k < end; k += FP8_SCALE_COLUMNS) {
-            e4m3x8 low[SLABS], high[SLABS];
             float scale = scales[k / FP8_SCALE_COLUMNS];
-#pragma unroll
-            for (uint32_t s = 0; s < SLABS; s++) {
-                low[s] = weight_load(rows.lo + k + s * PRODUCT_SLAB);
-                high[s] = weight_load(rows.hi + k + s * PRODUCT_SLAB);
-            }
-#pragma unroll
-            for (uint32_t s = 0; s < SLABS; s++) {
-                uint4 a = weight8(T(), low[s]), b = weight8(T(), high[s]);
-#pragma unroll
-                for (int i = 0; i < TILES; i++) {
-                    const T *x = rows.token[i] + k + mine + s * PRODUCT_SLAB;
-                    slab_mma<T>(sum[i], a, b, g.vectors ? ldg128(x) : elements8(x));
-                }
-            }
+            if (g.vectors)
+                block<true>(sum, k, rows);
+            else
+                block<false>(sum, k, rows);
 #pragma unroll
             for (int i = 0; i < TILES; i++)
                 block_add(T(), c[i], sum[i], scale);
