@@ -532,7 +532,7 @@ static void test_forms(void **state)
     refused("-port", "unknown option -port, did you mean '--port'? (see --help)");
     refused("--dtype", "--dtype needs a value");
     refused("--dtype int3",
-            "--dtype must be one of auto, float32, bfloat16, float16, int8, int4, got 'int3'");
+            "--dtype must be one of auto, float32, bfloat16, float16, int8, int4, fp8, got 'int3'");
     refused("--max-body-memory 1M", "--max-body-memory must be a number from 67108864 to ");
     refused("--shutdown-timeout 1e9", "--shutdown-timeout must be a number from 0 to 86400");
     refused("--http-threads 0", "--http-threads must be a whole number from 1 to 64, got '0'");
