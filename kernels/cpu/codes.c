@@ -6,7 +6,12 @@
 
 #include "base/number.h"
 #include "base/status.h"
+#include "kernels/code_source.h"
 #include "kernels/cpu/packed.h"
+
+#define Q4_FUNCTION static
+#define Q4_HALF(x) f16_to_f32(f32_to_f16(x))
+#include "kernels/q4_round.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,74 +85,8 @@ static uint16_t e2m1_scale(uint8_t e)
 // Returns the bits of the scale of a row's group: float16, of MXFP4 bfloat16.
 static uint16_t int4_scale(const struct weight_int4 *m, uint64_t row, uint32_t group)
 {
-    uint32_t groups = (m->k + m->group - 1) / m->group;
-    uint64_t at = m->order == INT4_BY_ROW ? row * groups + group : (uint64_t)group * m->n + row;
-    if (m->e2m1)
-        return e2m1_scale(((const uint8_t *)m->scales)[at]);
-    const char *from = (const char *)m->scales + at * dtype_bytes(m->scale_dtype);
-    if (m->scale_dtype == DTYPE_F32) {
-        float scale;
-        memcpy(&scale, from, sizeof scale);
-        return f32_to_f16(scale);
-    }
-    uint16_t bits;
-    memcpy(&bits, from, sizeof bits);
-    return m->scale_dtype == DTYPE_F16 ? bits : f32_to_f16(bf16_to_f32(bits));
-}
-
-// Returns true if a scale of the source's rows is infinite as float16.
-static bool int4_scales_high(const struct weight_source *source)
-{
-    const struct weight_int4 *m = source->int4;
-    uint64_t top = source->first / m->k;
-    for (uint32_t r = 0; r < source->rows && m->scale_dtype != DTYPE_F16 && !m->e2m1; r++)
-        for (uint32_t g = 0; g * m->group < m->k; g++)
-            if ((int4_scale(m, weight_paired_row(top + r, source->paired, source->rotary), g) &
-                 0x7FFF) == 0x7C00)
-                return true;
-    return false;
-}
-
-static const char *int4_check(const struct weight_format_facts *f,
-                              const struct weight_source *source)
-{
-    const struct weight_int4 *m = source->int4;
-    uint32_t stride = source->stride > 0 ? source->stride : source->cols;
-    if (f->bits != 4 || f->nested || (f->least && !f->zeros))
-        return "int4 arrays are held as Q4_0 or in an int4 format only";
-    if (m->zeros && !f->zeros)
-        return "the format of the part has no zero points";
-    if (m->e2m1 != f->e2m1)
-        return "codes of E2M1 are held as MXFP4 only";
-    if (m->group == 0 || m->group % f->elements != 0)
-        return "the groups of the part's format do not divide those of the matrix";
-    if (m->k == 0 || stride != m->k || source->first % stride + source->cols > stride ||
-        source->first / stride + source->rows > m->n)
-        return "the source reaches beyond the matrix";
-    if (m->scale_dtype == DTYPE_I8 || m->scale_dtype >= DTYPE_COUNT)
-        return "scales are float32, bfloat16 or float16";
-    return int4_scales_high(source) ? "a scale is above the largest float16" : NULL;
-}
-
-const char *code_source_check(const struct weight *weight, uint32_t first_row,
-                              const struct weight_source *source)
-{
-    struct code_part part = part_of_row(weight, first_row);
-    const struct weight_format_facts *f = weight_format_facts(part.format);
-    if (first_row + source->rows > part.first + part.rows)
-        return "the source does not lie in one part of the weight";
-    if (source->format == WEIGHT_FLOATS && part.format != WEIGHT_Q4_1 && part.format != WEIGHT_Q8_0)
-        return "floats are rounded to Q4_1 and Q8_0 only";
-    if (source->format == WEIGHT_FLOATS)
-        return NULL;
-    if (source->format != part.format)
-        return "the source has another format than the part of the weight";
-    if (source->cols % f->elements != 0 || source->stride % f->elements != 0 ||
-        source->first % f->elements != 0)
-        return "the source does not begin and end with a block";
-    if (source->int4)
-        return int4_check(f, source);
-    return !source->map || f->bytes == 0 ? "blocks need bytes" : NULL;
+    uint64_t at = code_int4_scale_at(m, row, group);
+    return m->e2m1 ? e2m1_scale(((const uint8_t *)m->scales)[at]) : code_int4_scale(m, at);
 }
 
 // Returns four bytes, each 0 or 1: the low four bits of `bits`.
@@ -423,70 +362,6 @@ static void panel_write(char *panel, enum weight_format format, uint32_t k,
                             all - b < each ? all - b : each);
 }
 
-// Scale, minimum and codes of a block of Q4_1, and the squared error compared with the floats.
-struct q4_fit {
-    float scale, least, error;
-    float code[CODE_GROUP];
-};
-
-// Rounds scale and minimum to f16, then chooses the codes.
-static void q4_codes(struct q4_fit *fit, const float x[CODE_GROUP])
-{
-    fit->scale = f16_to_f32(f32_to_f16(fit->scale));
-    fit->least = f16_to_f32(f32_to_f16(fit->least));
-    float inverse = fit->scale != 0 ? 1.0f / fit->scale : 0;
-    fit->error = 0;
-    for (uint32_t i = 0; i < CODE_GROUP; i++) {
-        float moved = (x[i] - fit->least) * inverse + 12582912.0f; // rounds to an integer
-        float q = moved - 12582912.0f;
-        fit->code[i] = q < 0 ? 0 : q > 15 ? 15 : q;
-    }
-    for (uint32_t i = 0; i < CODE_GROUP; i++) {
-        float d = fit->code[i] * fit->scale + fit->least - x[i];
-        fit->error += d * d;
-    }
-}
-
-// Chooses scale and minimum of least squares for the codes.
-static void q4_regress(struct q4_fit *fit, const float x[CODE_GROUP])
-{
-    float codes = 0, squares = 0, sum = 0, products = 0, n = CODE_GROUP;
-    for (uint32_t i = 0; i < CODE_GROUP; i++) {
-        codes += fit->code[i];
-        squares += fit->code[i] * fit->code[i];
-        sum += x[i];
-        products += x[i] * fit->code[i];
-    }
-    float spread = squares - codes * codes / n;
-    if (spread <= 0)
-        return;
-    fit->scale = (products - codes * sum / n) / spread;
-    fit->least = (sum - fit->scale * codes) / n;
-}
-
-// Returns the best of five ranges, from the block's minimum and maximum to 20 % less, each also
-// with the scale and minimum of least squares for its codes.
-static struct q4_fit q4_search(const float x[CODE_GROUP])
-{
-    float low = x[0], high = x[0];
-    for (uint32_t i = 1; i < CODE_GROUP; i++) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
-    }
-    struct q4_fit best = {.error = INFINITY}, fit;
-    for (int step = 0; step < 5; step++) {
-        float cut = (high - low) * 0.025f * (float)step;
-        fit.scale = (high - low - 2 * cut) / 15;
-        fit.least = low + cut;
-        q4_codes(&fit, x);
-        best = fit.error < best.error || step == 0 ? fit : best;
-        q4_regress(&fit, x);
-        q4_codes(&fit, x);
-        best = fit.error < best.error ? fit : best;
-    }
-    return best;
-}
-
 void code_block_make(uint8_t *block, enum weight_format format, const float x[CODE_GROUP])
 {
     float top = 0, poison = 0;
@@ -495,8 +370,9 @@ void code_block_make(uint8_t *block, enum weight_format format, const float x[CO
         poison += x[i] * 0; // a NaN or an infinity spoils its block
     }
     if (format == WEIGHT_Q4_1) {
-        struct q4_fit fit = q4_search(x);
-        uint16_t bits[2] = {f32_to_f16(fit.scale + poison), f32_to_f16(fit.least)};
+        struct q4_fit fit;
+        q4_round(&fit, x);
+        uint16_t bits[2] = {f32_to_f16(fit.scale), f32_to_f16(fit.least)};
         memcpy(block, bits, sizeof bits);
         for (uint32_t i = 0; i < 16; i++)
             block[4 + i] = (uint8_t)((uint32_t)fit.code[i] | (uint32_t)fit.code[i + 16] << 4);

@@ -103,15 +103,11 @@ struct code_part {
 struct code_part code_part_at(const struct weight *, uint32_t matrix, uint32_t index);
 // Returns the size in bytes of the panels of all parts.
 size_t code_weight_bytes(const struct weight_shape *);
-// Returns NULL if the source can be packed into the weight's rows from first_row on, else a
-// sentence about what is wrong.
-const char *code_source_check(const struct weight *, uint32_t first_row,
-                              const struct weight_source *);
 // Returns the index (0 to 15) within its panel of a row of the weight.
 uint32_t code_row_lane(const struct weight *, uint32_t row);
-// Packs rows [first, end) of the source, which code_source_check has accepted. row: index in the
-// weight of the source's row 0. Floats are rounded to the part's format, Q4_1 or Q8_0.
-// Threads may pack different panels of a weight at the same time.
+// Packs rows [first, end) of the source, which code_source_check of kernels/code_source.h has
+// accepted. row: index in the weight of the source's row 0. Floats are rounded to the part's
+// format, Q4_1 or Q8_0. Threads may pack different panels of a weight at the same time.
 void code_rows_put(const struct device *, struct weight *, uint32_t row,
                    const struct weight_source *, uint32_t first, uint32_t end);
 // Rounds 32 floats to a block of Q4_1 or Q8_0 (decision 0054) and writes its bytes.

@@ -9,6 +9,7 @@
 //             float scale[slab][group of K][32 rows]; see bytes.h
 // A table of rows has the layout of its source; an int8 table has that of a product. A vector is n
 // floats. Weights held as codes are packed by codes.c.
+#include "kernels/code_source.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/philox.h"
 
@@ -211,7 +212,7 @@ static void codes_chunk(void *job, uint32_t chunk, uint32_t worker)
 static enum status codes_put(struct put *put, struct threads *threads, struct error *err)
 {
     const struct weight_source *source = put->source;
-    const char *wrong = code_source_check(put->weight, put->first_row, source);
+    const char *wrong = code_source_check(&put->weight->shape, put->first_row, source);
     if (wrong)
         return error_set(err, STATUS_INVALID, "a weight of %u x %u at row %u: %s",
                          put->weight->shape.n, put->weight->shape.k, put->first_row, wrong);
