@@ -126,9 +126,8 @@ static void alone_print(const char *folder)
     bool read = model_outline_read(&outline, folder, &ignored) == STATUS_OK;
     puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
     if (read && strncmp(outline.format, "quantised", strlen("quantised")) == 0)
-        puts("the model's own weights are quantised: for those of 4 bits on a CPU --dtype int4 "
-             "plans "
-             "about as much memory as they take, for those of 8 bits --dtype int8");
+        puts("the model's own weights are quantised: for those of 4 bits --dtype int4 plans about "
+             "as much memory as they take, for those of 8 bits --dtype int8");
 }
 
 static enum status model_inspect(struct session *session, const char *folder,

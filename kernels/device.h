@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 14, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 15, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -52,12 +52,14 @@ struct device_facts {
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
     bool kv_int8, kv_fp8;               // true if keys and values can be int8, e4m3
     bool experts;                       // true if route, gemm_experts and combine are supported
-    bool codes; // true if quantised tensors can be held as codes (kernels/format.h)
-    bool e4m3;  // true if weights can be held as FP8 codes
+    uint32_t codes;   // bit f: products can be held as codes of format f (kernels/format.h)
+    bool code_tables; // true if tables and output heads can be held as codes, too
+    bool e4m3;        // true if weights can be held as FP8 codes
     // Dtypes that weights have if --dtype is not given. float32_runs_as: all weights of a float32
     // checkpoint; quantised_runs_as: the weights of a file with quantised tensors, except those
-    // held as codes.
-    enum dtype float32_runs_as, quantised_runs_as;
+    // held as codes; unheld_runs_as: products whose tensors are all quantised, but not held as
+    // codes, where others are.
+    enum dtype float32_runs_as, quantised_runs_as, unheld_runs_as;
     double kv_share; // largest share of memory_available for KV blocks if no option sets their size
     uint64_t kv_default; // bytes of a model's KV blocks if no option sets their size, at least what
                          // its longest sequence needs; 0: as many as fit

@@ -32,7 +32,7 @@ struct weight_shape {
     uint32_t k;       // input features, or width of a row
     // Number of parts; 0: the elements are of `dtype`. Otherwise the rows are held as codes with
     // scales, each part in its format, and `dtype` has no meaning. k is then a multiple of the
-    // elements of a block. Only where device_facts.codes is true, for FP8 codes e4m3; no vectors. A
+    // elements of a block. Only in formats of device_facts.codes or e4m3; no vectors. A
     // weight of FP8 codes is a product and has one part. Its products with a row of x, summed in
     // the order of other products: FP8 multiplies the sum by the row's scale; FP8_128 multiplies
     // each sum of 128 columns by its scale and adds these in order within a part of 512 columns.

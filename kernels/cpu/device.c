@@ -96,10 +96,12 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .exact = true,
                                  .memory_available = cpu_memory_available(),
                                  .experts = true,
-                                 .codes = true,
+                                 .codes = (1u << WEIGHT_FORMAT_CODES) - (1u << WEIGHT_Q4_0),
+                                 .code_tables = true,
                                  .kv_int8 = true,
                                  .float32_runs_as = DTYPE_F32,
                                  .quantised_runs_as = DTYPE_BF16,
+                                 .unheld_runs_as = DTYPE_I8,
                                  .kv_share = 0.25, // leaves memory for other programs
                                  .kv_default = 1ull << 30,
                                  .step_stretch = STEP_STRETCH,

@@ -27,7 +27,7 @@ enum {
 
 void blas_weight_known(struct device *device, const struct weight *weight)
 {
-    if (device->exact || weight->shape.use != WEIGHT_PRODUCT)
+    if (device->exact || weight->shape.use != WEIGHT_PRODUCT || weight->shape.part_count > 0)
         return;
     pthread_mutex_lock(&device->known_lock);
     if (device->known_count < WEIGHTS_KNOWN) {

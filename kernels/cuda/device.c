@@ -9,7 +9,7 @@
 // set it; device_slot_acquire sets it for all calls of a step, and graphs are recorded by the
 // thread that opened the stream.
 #include "kernels/cuda/comm.h"
-#include "kernels/cuda/internal.h"
+#include "kernels/cuda/loader.h"
 
 #include "base/patience.h"
 
@@ -236,7 +236,8 @@ static void device_facts(const struct device *device, struct device_facts *out)
     else
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
-    out->quantised_runs_as = DTYPE_BF16;
+    out->quantised_runs_as = out->unheld_runs_as = DTYPE_BF16;
+    out->codes = CODES_HELD;
     out->kv_fp8 = true;
     out->kv_share = 1;
     out->kv_default = 0;
@@ -382,6 +383,8 @@ static size_t weight_bytes(const struct device *device, const struct weight_shap
     size_t bytes;
     if (shape->use == WEIGHT_VECTOR)
         bytes = vector_copy_at(shape, DTYPE_F16) + (size_t)shape->n * 2;
+    else if (weight_nibbles(shape))
+        bytes = weight_stack(shape) * code_matrix_bytes(shape);
     else if (weight_e4m3(shape) || shape->dtype == DTYPE_I8)
         bytes = weight_scales_at(shape) + weight_scale_count(shape) * sizeof(float);
     else

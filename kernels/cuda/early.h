@@ -48,7 +48,7 @@ static inline prefetch_run prefetch_of(const struct stream *stream, const struct
     if (!stream->device->early || !next || rows > PREFETCH_ROWS)
         return {NULL, 0};
     size_t bytes = (size_t)next->shape.n * weight_stride(&next->shape);
-    bytes *= weight_element_bytes(&next->shape);
+    bytes = weight_nibbles(&next->shape) ? next->bytes : bytes * weight_element_bytes(&next->shape);
     const size_t most_bytes = PREFETCH_BYTES; // g++ warns of enums of two types in one ?:
     size_t lines = (bytes < most_bytes ? bytes : most_bytes) / PREFETCH_LINE;
     size_t most = (size_t)threads * PREFETCH_EACH;

@@ -4,6 +4,7 @@
 // has blocks for as many tiles as there can be, each block finds its tile in the routing's offsets,
 // and the blocks after the last tile exit. Tiles of an expert begin at its first sorted row, so an
 // expert without rows has none, and a tile never has rows of two experts.
+#include "kernels/cuda/gemm_parts.h"
 #include "kernels/cuda/gemm_plain.h"
 #include "kernels/cuda/gemm_small.h"
 #include "kernels/cuda/gemm_wide.h"
@@ -21,7 +22,8 @@ struct experts_run {
     const uint32_t *offset; // [held + 1] first sorted row of each expert that is held
     const uint32_t *order;  // [P] pair of each sorted row; NULL: x has sorted rows
     uint32_t held, chosen;
-    uint32_t weight_bytes; // bytes of an element
+    uint32_t matrix_rows; // rows of a matrix of the stack, those of all parts
+    size_t matrix_bytes;
 };
 
 // Returns the row of x of a sorted row.
@@ -86,26 +88,31 @@ static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32
     uint32_t end = e.offset[expert + 1];
     *g = e.g;
     g->rows = end - *first < SIZE ? end : *first + SIZE;
-    *before = expert * g->n;
-    g->weight = (const char *)g->weight + (size_t)*before * g->stride * e.weight_bytes;
+    *before = expert * e.matrix_rows;
+    size_t bytes = expert * e.matrix_bytes;
+    g->weight = (const char *)g->weight + bytes;
+    g->codes.slabs += bytes;
+    g->codes.scales += bytes;
+    g->codes.supers += bytes;
     return true;
 }
 
-// Blocks per SM for which the launch bounds of a tile of 8 rows leave registers; 0: the compiler
-// chooses. For codes of 8 bits it would spill to fit twelve.
-template <class W> constexpr int small_blocks()
-{
-    return sizeof(W) == 1 ? 9 : 0;
-}
-template <> constexpr int small_blocks<fp8_128>()
-{
-    return 7;
-}
+// Blocks per SM for which the compiler leaves registers; 0: it chooses, but for these weights it
+// would then spill to fit more.
+template <class W, int TILES> struct experts_blocks {
+    enum { LEAST = sizeof(W) == 1 && TILES == 1 ? 9 : 0 }; // int8 and FP8
+};
+template <> struct experts_blocks<fp8_128, 1> {
+    enum { LEAST = 7 };
+};
+template <int KIND, int TILES> struct experts_blocks<codes<KIND>, TILES> {
+    enum { LEAST = TILES == 1 ? 7 : 3 };
+};
 
 // A block is (16 features, tile of 8 * TILES rows). Shared: 2 or 8 KB. Bound: memory, the weights
 // of the experts that have rows.
 template <class T, class W, int TILES>
-static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, TILES == 1 ? small_blocks<W>() : 0)
+static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, experts_blocks<W, TILES>::LEAST)
     experts_small_kernel(experts_run e)
 {
     gemm_run g;
@@ -118,8 +125,8 @@ static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, TILES == 1 ? small_
     small_tile<T, W, TILES, EXPERTS_WARPS>(g, feature, first, rows, before);
 }
 
-// A block is (128 features, tile of 64 rows). Shared: 72 KB (int8 and FP8: 48 KB), dynamic. Bound:
-// math.
+// A block is (128 features, tile of 64 rows). Shared: 72 KB (int8 and FP8: 48 KB, 4 bits: 36 KB),
+// dynamic. Bound: math.
 template <class T, class W>
 static __global__ void __launch_bounds__(256) experts_wide_kernel(experts_run e)
 {
@@ -153,13 +160,13 @@ static experts_run experts_run_of(const struct gemm_experts_args *args)
                          args->y,   0,         args->x_stride, args->y_stride};
     experts_run e;
     e.g = gemm_run_of(&product);
-    e.g.n = weight_matrix_rows(shape);
+    e.g.n = e.matrix_rows = weight_matrix_rows(shape);
     e.dtype = shape->dtype;
     e.offset = args->routing.offset + args->first;
     e.order = args->sorted ? NULL : args->routing.order;
     e.held = weight_stack(shape);
     e.chosen = args->routing.chosen;
-    e.weight_bytes = (uint32_t)weight_element_bytes(shape);
+    e.matrix_bytes = (size_t)e.g.n * e.g.stride * weight_element_bytes(shape);
     return e;
 }
 
@@ -195,6 +202,29 @@ static enum status tiles_launch(struct stream *stream, const experts_run &e, uin
     return launch_status();
 }
 
+// Starts the products with each part of a stack that is held as codes.
+template <class T>
+static enum status parts_launch(struct stream *stream, const struct gemm_experts_args *args,
+                                const experts_run &all)
+{
+    const struct weight *w = args->weight;
+    gemm_args product = {args->act, args->act,      args->x,       w, args->bias, args->y,
+                         0,         args->x_stride, args->y_stride};
+    uint32_t pairs = args->routing.token_count * args->routing.chosen;
+    enum status status = STATUS_OK;
+    for (uint32_t row = 0; row < all.matrix_rows && status == STATUS_OK;) {
+        struct code_span part = code_span_of(&w->shape, row);
+        experts_run e = all;
+        gemm_run_part(&e.g, &product, (const char *)w->data, part);
+        e.matrix_bytes = code_matrix_bytes(&w->shape);
+        status = with_codes(part.format, [&](auto held) {
+            return tiles_launch<T, decltype(held)>(stream, e, pairs, args->routing.experts);
+        });
+        row += part.rows;
+    }
+    return status;
+}
+
 enum status cuda_gemm_experts(struct stream *stream, const struct gemm_experts_args *args)
 {
     const struct weight_shape *shape = &args->weight->shape;
@@ -203,6 +233,10 @@ enum status cuda_gemm_experts(struct stream *stream, const struct gemm_experts_a
     experts_run e = experts_run_of(args);
     if (pairs == 0)
         return STATUS_OK;
+    if (weight_nibbles(shape))
+        return args->act == DTYPE_BF16  ? parts_launch<bf16>(stream, args, e)
+               : args->act == DTYPE_F16 ? parts_launch<f16>(stream, args, e)
+                                        : STATUS_UNSUPPORTED;
     enum status status = with_weight(args->act, shape, [&](auto act, auto weight) {
         return tiles_launch<decltype(act), decltype(weight)>(stream, e, pairs, experts);
     });

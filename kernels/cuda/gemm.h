@@ -9,6 +9,7 @@
 // slab.
 #pragma once
 
+#include "kernels/cuda/codes_math.h"
 #include "kernels/cuda/e4m3.h"
 
 enum { PRODUCT_SLAB = 32 }; // k of two mma steps
@@ -33,7 +34,8 @@ struct gemm_run {
     void *y;                // [rows][n]
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
-    bool vectors; // true if x can be read in vectors of 8
+    bool vectors;      // true if x can be read in vectors of 8
+    code_arrays codes; // if the weight is held as codes of 4 bits; then `weight` is not used
 };
 
 // Returns the row of x of a token. A product of experts has a functor in its place that returns the
@@ -72,12 +74,6 @@ template <class T> static __device__ __forceinline__ uint4 weight8(T, uint2 load
         v[i] =
             add_rn(bits_float(byte_perm(half[i / 4], 0x4B000000u, 0x7440u | i % 4u)), -8388736.0f);
     uint4 w = {pack2(v, T()), pack2(v + 2, T()), pack2(v + 4, T()), pack2(v + 6, T())};
-    return w;
-}
-static __device__ __forceinline__ uint2 load64(const void *p)
-{
-    uint64_t v = *(const uint64_t *)p;
-    uint2 w = {(uint32_t)v, (uint32_t)(v >> 32)};
     return w;
 }
 
@@ -147,10 +143,12 @@ static __device__ __forceinline__ void gemm_store(const gemm_run &g, uint32_t to
 static inline gemm_run gemm_run_of(const struct gemm_args *args)
 {
     const struct weight *w = args->weight;
-    bool codes = w->shape.part_count > 0;
-    bool rows8 = codes ? w->shape.parts[0].format == WEIGHT_FP8 : w->shape.dtype == DTYPE_I8;
+    bool codes = weight_e4m3(&w->shape);
+    bool rows8 = codes ? w->shape.parts[0].format == WEIGHT_FP8
+                       : w->shape.part_count == 0 && w->shape.dtype == DTYPE_I8;
     const float *scales = (const float *)((const char *)w->data + weight_scales_at(&w->shape));
     gemm_run g;
+    memset(&g, 0, sizeof g);
     g.x = args->x;
     g.weight = w->data;
     g.scale = rows8 ? scales : NULL;

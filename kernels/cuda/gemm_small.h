@@ -35,8 +35,8 @@ template <class T, int TILES> struct small_part<T, fp8_128, TILES> {
         e4m3x8 low[SLABS], high[SLABS];
 #pragma unroll
         for (uint32_t s = 0; s < SLABS; s++) {
-            low[s] = weight_load(rows.lo + k + s * PRODUCT_SLAB);
-            high[s] = weight_load(rows.hi + k + s * PRODUCT_SLAB);
+            low[s] = weight_load(rows.weights.lo + k + s * PRODUCT_SLAB);
+            high[s] = weight_load(rows.weights.hi + k + s * PRODUCT_SLAB);
         }
         k += threadIdx.x % 4 * 8;
 #pragma unroll

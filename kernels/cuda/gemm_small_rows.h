@@ -2,29 +2,7 @@
 // The product for few tokens: what a lane reads, and its sum over slabs (gemm_small.h).
 #pragma once
 
-#include "kernels/cuda/gemm.h"
-
-// Loads eight weights of a row, in their stored type.
-static __device__ __forceinline__ uint4 weight_load(const bf16 *row)
-{
-    return ldg128_stream(row);
-}
-static __device__ __forceinline__ uint4 weight_load(const f16 *row)
-{
-    return ldg128_stream(row);
-}
-static __device__ __forceinline__ uint2 weight_load(const int8 *row)
-{
-    return load64(row);
-}
-static __device__ __forceinline__ e4m3x8 weight_load(const fp8 *row)
-{
-    return {load64(row)};
-}
-static __device__ __forceinline__ e4m3x8 weight_load(const fp8_128 *row)
-{
-    return {load64(row)};
-}
+#include "kernels/cuda/gemm_small_weights.h"
 
 // Loads eight elements of a token from k on; elements from g.k on are zeros.
 template <class T>
@@ -42,10 +20,9 @@ static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, const T *r
     return w;
 }
 
-// The rows that a lane reads, from its first element on. Rows past the end repeat the last row;
-// their results are not stored.
+// A lane's weights, and its rows of tokens from their first element on.
 template <class T, class W, int TILES> struct small_rows {
-    const W *lo, *hi;
+    small_weights<T, W> weights;
     const T *token[TILES];
 };
 // feature, token: first of the tile. row_of: returns the row of x of a token (gemm.h).
@@ -53,12 +30,9 @@ template <class T, class W, int TILES, class R>
 static __device__ __forceinline__ small_rows<T, W, TILES>
 small_rows_of(const gemm_run &g, uint32_t feature, uint32_t token, R row_of)
 {
-    uint32_t lane = threadIdx.x % 32, r = lane / 4, t = lane % 4;
-    uint32_t lo = feature + r, hi = lo + 8;
-    const W *weight = (const W *)g.weight + 8 * t;
+    uint32_t r = threadIdx.x % 32 / 4;
     small_rows<T, W, TILES> rows;
-    rows.lo = weight + (size_t)(lo < g.n ? lo : g.n - 1) * g.stride;
-    rows.hi = weight + (size_t)(hi < g.n ? hi : g.n - 1) * g.stride;
+    rows.weights.begin(g, feature);
 #pragma unroll
     for (int i = 0; i < TILES; i++) {
         uint32_t at = token + i * 8 + r;
@@ -67,45 +41,40 @@ small_rows_of(const gemm_run &g, uint32_t feature, uint32_t token, R row_of)
     return rows;
 }
 
-enum { SMALL_SLABS = 4 }; // slabs whose weights are loaded before the first is used
-
 // Multiplies slabs [k, end) of a part, in order.
 template <class T, class W, int TILES>
 static __device__ __forceinline__ void small_sum(const gemm_run &g, float c[TILES][4], uint32_t k,
                                                  uint32_t end, const small_rows<T, W, TILES> &rows)
 {
-    uint32_t mine = threadIdx.x % 4 * 8, batch = SMALL_SLABS * PRODUCT_SLAB;
+    typedef small_weights<T, W> weights;
+    constexpr uint32_t BATCH = weights::SLABS * PRODUCT_SLAB;
+    uint32_t mine = threadIdx.x % 4 * 8;
     uint32_t plain = !g.vectors ? 0 : end < g.k ? end : g.k; // below it, lanes have all elements
-    const W *lo = rows.lo + k, *hi = rows.hi + k;
+    weights ahead = rows.weights.from(k);
     const T *token[TILES];
+    uint4 low, high;
 #pragma unroll
     for (int i = 0; i < TILES; i++)
         token[i] = rows.token[i] + k + mine;
-    for (; k + batch <= plain; k += batch) {
-        decltype(weight_load(lo)) low[SMALL_SLABS], high[SMALL_SLABS];
+    for (; k + BATCH <= plain; k += BATCH) {
+        typename weights::slabs loaded;
+        ahead.load(&loaded);
 #pragma unroll
-        for (int s = 0; s < SMALL_SLABS; s++) {
-            low[s] = weight_load(lo + s * PRODUCT_SLAB);
-            high[s] = weight_load(hi + s * PRODUCT_SLAB);
-        }
-#pragma unroll
-        for (int s = 0; s < SMALL_SLABS; s++) {
-            uint4 a = weight8(T(), low[s]), b = weight8(T(), high[s]);
+        for (int s = 0; s < weights::SLABS; s++) {
+            weights::slab(loaded, s, &low, &high);
 #pragma unroll
             for (int i = 0; i < TILES; i++)
-                slab_mma<T>(c[i], a, b, ldg128(token[i] + s * PRODUCT_SLAB));
+                slab_mma<T>(c[i], low, high, ldg128(token[i] + s * PRODUCT_SLAB));
         }
-        lo += batch;
-        hi += batch;
+        ahead.advance();
 #pragma unroll
         for (int i = 0; i < TILES; i++)
-            token[i] += batch;
+            token[i] += BATCH;
     }
     for (; k < end; k += PRODUCT_SLAB) {
-        uint4 a = weight8(T(), weight_load(rows.lo + k)),
-              b = weight8(T(), weight_load(rows.hi + k));
+        rows.weights.slab_at(k, &low, &high);
 #pragma unroll
         for (int i = 0; i < TILES; i++)
-            slab_mma<T>(c[i], a, b, token_row8(g, rows.token[i], k + mine));
+            slab_mma<T>(c[i], low, high, token_row8(g, rows.token[i], k + mine));
     }
 }

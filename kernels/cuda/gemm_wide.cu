@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product for many tokens: tiles of 128 features x 64 tokens through shared memory. Also the
 // plain product, for float32 and for mixed types.
+#include "kernels/cuda/gemm_parts.h"
 #include "kernels/cuda/gemm_plain.h"
 #include "kernels/cuda/gemm_wide.h"
 
@@ -10,7 +11,7 @@ enum { WIDE_GROUP = 16 };
 // A block computes one tile. Blocks run in the order x, y, z: the tiles of tokens of a group, then
 // the features, then the next group. So the blocks that run at the same time share a few strips of
 // weights, each of which is read from memory once per group, and the tokens of a group stay in L2.
-// Shared: 72 KB (int8 and FP8: 48 KB), dynamic. Bound: math.
+// Shared: 72 KB (int8 and FP8: 48 KB, 4 bits: 36 KB), dynamic. Bound: math.
 template <class T, class W>
 static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 {
@@ -50,6 +51,11 @@ enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
     gemm_run g = gemm_run_of(args);
     if (!g.vectors) // rows of x that cannot be read in vectors
         return gemm_small(stream, args);
+    if (weight_nibbles(&args->weight->shape))
+        return gemm_parts(args, [&](const gemm_run &part, auto held) {
+            return args->x_dtype == DTYPE_BF16 ? wide_launch<bf16, decltype(held)>(stream, part)
+                                               : wide_launch<f16, decltype(held)>(stream, part);
+        });
     return with_weight(args->x_dtype, &args->weight->shape, [&](auto act, auto weight) {
         return wide_launch<decltype(act), decltype(weight)>(stream, g);
     });

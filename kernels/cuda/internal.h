@@ -152,30 +152,6 @@ enum status early_query(bool *out);
 // Queues the store of `value` to host-visible memory (release).
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 
-// weights.cu: weight_convert writes rows of a source in device memory to rows of a weight;
-// weight_fill writes random numbers.
-struct convert_args {
-    const void *from; // [rows][cols] of `dtype`, or FP8 codes, device
-    enum dtype dtype;
-    bool e4m3; // true if `from` is FP8 codes
-    struct weight_shape shape;
-    void *to; // weight data
-    uint32_t first_row, rows, cols;
-};
-enum status weight_convert(cudaStream_t stream, const struct convert_args *args);
-struct fill_args {
-    struct weight_shape shape;
-    void *to;
-    uint32_t first_row, rows, cols;
-    uint32_t stride; // elements from one row of the tensor to the next
-    uint64_t seed, first_element;
-    float deviation;
-};
-enum status weight_fill(cudaStream_t stream, const struct fill_args *args);
-
-enum status loader_put(struct device *device, struct weight *weight, uint32_t first_row,
-                       const struct weight_source *source, struct error *err);
-
 #if defined(__cplusplus)
 }
 #endif

@@ -15,6 +15,11 @@ static inline bool weight_e4m3(const struct weight_shape *shape)
 {
     return shape->part_count > 0 && shape->parts[0].format >= WEIGHT_FP8;
 }
+// Returns true if a weight is held as codes of 4 bits (codes.h).
+static inline bool weight_nibbles(const struct weight_shape *shape)
+{
+    return shape->part_count > 0 && !weight_e4m3(shape);
+}
 static inline size_t weight_element_bytes(const struct weight_shape *shape)
 {
     return weight_e4m3(shape) ? 1 : dtype_bytes(shape->dtype);

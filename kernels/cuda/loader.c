@@ -4,7 +4,9 @@
 // with O_DIRECT if possible; if the file system refuses it, or there is no file, bytes are read
 // from the mapping. Called by the loading thread only; its buffers are allocated when the device is
 // opened.
-#include "kernels/cuda/internal.h"
+#include "kernels/cuda/loader.h"
+
+#include "kernels/code_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,20 +71,37 @@ static bool piece_read(char *buffer, const struct weight_source *source, int dir
     return direct >= 0;
 }
 
+enum status loader_buffer(struct device *device, char **host)
+{
+    uint32_t at = device->staging_next;
+    *host = staging_begin(device->staging_host[at]);
+    return call_status(cudaEventSynchronize(device->staging_free[at]));
+}
+
+enum status loader_send(struct device *device, const void *from, size_t bytes, char **staged)
+{
+    *staged = device->staging_device[device->staging_next];
+    return call_status(
+        cudaMemcpyAsync(*staged, from, bytes, cudaMemcpyHostToDevice, device->loading));
+}
+
+enum status loader_sent(struct device *device)
+{
+    uint32_t at = device->staging_next;
+    device->staging_next = at ^ 1u;
+    return call_status(cudaEventRecord(device->staging_free[at], device->loading));
+}
+
 static enum status piece_put(struct device *device, struct convert_args *args, const void *from,
                              size_t bytes)
 {
-    uint32_t buffer_at = device->staging_next;
-    void *staged = device->staging_device[buffer_at];
-    enum status status =
-        call_status(cudaMemcpyAsync(staged, from, bytes, cudaMemcpyHostToDevice, device->loading));
+    char *staged;
+    enum status status = loader_send(device, from, bytes, &staged);
     args->from = staged;
     if (status == STATUS_OK)
         status = weight_convert(device->loading, args);
-    if (status == STATUS_OK)
-        status = call_status(cudaEventRecord(device->staging_free[buffer_at], device->loading));
-    device->staging_next = buffer_at ^ 1u;
-    return status;
+    enum status sent = loader_sent(device);
+    return status == STATUS_OK ? sent : status;
 }
 
 static size_t source_element_bytes(const struct weight_source *source)
@@ -110,11 +129,10 @@ static enum status rows_put(struct device *device, struct convert_args *args,
     for (uint32_t row = 0; row < source->rows; row += each) {
         uint32_t rows = source->rows - row < each ? source->rows - row : each;
         size_t bytes = rows * row_bytes;
-        uint32_t buffer_at = device->staging_next;
-        enum status status = call_status(cudaEventSynchronize(device->staging_free[buffer_at]));
+        char *buffer;
+        enum status status = loader_buffer(device, &buffer);
         if (status != STATUS_OK)
             return status;
-        char *buffer = staging_begin(device->staging_host[buffer_at]);
         size_t data = 0;
         uint64_t at = weight_source_at(source, row) * source_element_bytes(source);
         if (!piece_read(buffer, source, direct, at, bytes, &data)) {
@@ -155,13 +173,14 @@ static enum status source_check(const struct weight *weight, uint32_t first_row,
     bool vector = shape->use == WEIGHT_VECTOR;
     uint64_t elements = (uint64_t)source->rows * source->cols;
     uint64_t rows = vector ? elements : source->rows;
-    if (weight_e4m3(shape)) {
-        const char *wrong = e4m3_check(shape, first_row, source);
-        if (wrong)
-            return error_set(err, STATUS_INVALID, "%s", wrong);
-    } else if (shape->part_count > 0 || source->format != WEIGHT_FLOATS) {
-        return error_set(err, STATUS_UNSUPPORTED, "this device holds weights as codes of FP8 only");
-    }
+    for (uint32_t i = 0; i < shape->part_count; i++)
+        if (!weight_e4m3(shape) &&
+            (!(CODES_HELD >> shape->parts[i].format & 1) || shape->use != WEIGHT_PRODUCT))
+            return error_set(err, STATUS_UNSUPPORTED, "this device holds no such weights as %s",
+                             weight_format_facts(shape->parts[i].format)->name);
+    if (source->format != WEIGHT_FLOATS && shape->part_count == 0)
+        return error_set(err, STATUS_UNSUPPORTED, "blocks of %s need a weight held as codes",
+                         weight_format_facts(source->format)->name);
     if (source->dtype == DTYPE_I8 || source->dtype >= DTYPE_COUNT)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a weight's source must be float32, bfloat16 or float16");
@@ -169,6 +188,12 @@ static enum status source_check(const struct weight *weight, uint32_t first_row,
         return error_set(err, STATUS_INVALID,
                          "a source of %u x %u does not fit a weight of %u x %u at row %u",
                          source->rows, source->cols, shape->n, shape->k, first_row);
+    const char *wrong = weight_e4m3(shape)      ? e4m3_check(shape, first_row, source)
+                        : weight_nibbles(shape) ? code_source_check(shape, first_row, source)
+                                                : NULL;
+    if (wrong)
+        return error_set(err, STATUS_INVALID, "a weight of %u x %u at row %u: %s", shape->n,
+                         shape->k, first_row, wrong);
     if (source->cols * source_element_bytes(source) > STAGING_BYTES)
         return error_set(err, STATUS_TOO_LARGE, "a weight row of %u elements is over %u bytes",
                          source->cols, (unsigned)STAGING_BYTES);
@@ -199,7 +224,9 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
         return status;
     if (call_status(cudaSetDevice((int)device->options.index)) != STATUS_OK)
         return error_set(err, STATUS_DEVICE_FAULT, "the device cannot be used: %s", call_failure());
-    if (!source->map) {
+    if (source->format != WEIGHT_FLOATS && !weight_e4m3(&weight->shape)) {
+        status = codes_load(device, weight, first_row, source);
+    } else if (!source->map) {
         struct fill_args fill = {
             .shape = weight->shape,
             .to = weight->data,

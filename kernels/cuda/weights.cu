@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes rows of checkpoint tensors to rows of a weight, on the device: converted, quantised,
 // padded with zeros to whole vectors; or random numbers if there is no checkpoint.
+#include "kernels/cuda/codes_put.h"
 #include "kernels/cuda/e4m3.h"
+
+#define Q4_FUNCTION static __device__
+#define Q4_HALF(x) f16_to_float(float_to_f16(x))
+#include "kernels/q4_round.h"
 
 static __device__ __forceinline__ float source_at(const void *from, enum dtype dtype, size_t i)
 {
@@ -42,6 +47,7 @@ struct put_run {
     uint16_t *half, *brain;             // 16-bit copies of a vector, for cuBLASLt
     uint32_t first_row, rows, cols, stride;
     uint32_t from_stride; // elements from one row of the tensor to the next
+    code_rows codes;      // if the rows are rounded to codes
 };
 
 static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, uint32_t col)
@@ -120,6 +126,27 @@ static __global__ void __launch_bounds__(256) put_codes(put_run p)
     }
 }
 
+// Rounds floats to Q4_1, a block of 32 per thread. Bound: math.
+static __global__ void __launch_bounds__(128) put_rounded(put_run p)
+{
+    uint32_t row = blockIdx.x, first = threadIdx.x * Q4_ELEMENTS;
+    for (; first < p.cols; first += 128 * Q4_ELEMENTS) {
+        float x[Q4_ELEMENTS];
+        q4_fit fit;
+        for (uint32_t i = 0; i < Q4_ELEMENTS; i++)
+            x[i] = put_at(p, row, first + i);
+        q4_round(&fit, x);
+        for (uint32_t c = 0; c < Q4_ELEMENTS; c += 8) {
+            uint32_t word = 0;
+            for (uint32_t i = 0; i < 8; i++)
+                word |= (uint32_t)fit.code[c + i] << 4 * i;
+            code_word_put(p.codes, row, first + c, word);
+        }
+        code_scale_put(p.codes, row, first / Q4_ELEMENTS, float_to_f16(fit.scale),
+                       float_to_f16(fit.least));
+    }
+}
+
 // Vectors are stored in float32, followed by copies rounded to both 16-bit types.
 static __global__ void __launch_bounds__(256) put_vector(put_run p)
 {
@@ -134,11 +161,14 @@ static __global__ void __launch_bounds__(256) put_vector(put_run p)
 
 // --- launches -----------------------------------------------------------------------------------
 
-static put_run put_of(const struct weight_shape *shape, void *to)
+static put_run put_of(const struct weight_shape *shape, void *to, uint32_t first_row)
 {
     put_run p;
     memset(&p, 0, sizeof p);
     bool blocks = shape->part_count > 0 && shape->parts[0].format == WEIGHT_FP8_128;
+    p.first_row = first_row;
+    if (weight_nibbles(shape))
+        p.codes = code_rows_of(shape, to, first_row);
     p.dtype = shape->dtype;
     p.e4m3 = weight_e4m3(shape);
     p.scale_rows = blocks ? (uint32_t)FP8_SCALE_ROWS : 1;
@@ -156,6 +186,8 @@ static enum status put_launch(cudaStream_t stream, const struct weight_shape *sh
 {
     if (shape->use == WEIGHT_VECTOR)
         LAUNCH(put_vector, dim3(divide_up(p.rows * p.cols, 256)), dim3(256), 0, stream, p);
+    else if (weight_nibbles(shape))
+        LAUNCH(put_rounded, dim3(p.rows), dim3(128), 0, stream, p);
     else
         LAUNCH(put_rows, dim3(p.rows), dim3(256), 0, stream, p);
     return launch_status();
@@ -163,10 +195,9 @@ static enum status put_launch(cudaStream_t stream, const struct weight_shape *sh
 
 enum status weight_convert(cudaStream_t stream, const struct convert_args *args)
 {
-    put_run p = put_of(&args->shape, args->to);
+    put_run p = put_of(&args->shape, args->to, args->first_row);
     p.from = args->from;
     p.from_type = args->dtype;
-    p.first_row = args->first_row;
     p.rows = args->rows;
     p.cols = p.from_stride = args->cols;
     if (args->e4m3) {
@@ -178,11 +209,10 @@ enum status weight_convert(cudaStream_t stream, const struct convert_args *args)
 
 enum status weight_fill(cudaStream_t stream, const struct fill_args *args)
 {
-    put_run p = put_of(&args->shape, args->to);
+    put_run p = put_of(&args->shape, args->to, args->first_row);
     p.seed = args->seed;
     p.first_element = args->first_element;
     p.factor = args->deviation * 0x1.3988e2p-16f;
-    p.first_row = args->first_row;
     p.rows = args->rows;
     p.cols = args->cols;
     p.from_stride = args->stride;

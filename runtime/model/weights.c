@@ -477,17 +477,8 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
 {
     bool first = p->args->sizes->rank == 0; // one rank logs
     const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
-    if (packed || (tensor && tensor->blocks)) {
-        bool fp8 = packed && packed->packed->e4m3;
-        if (first && !facts->codes && !(fp8 && facts->e4m3))
-            log_line(
-                LOG_INFO,
-                "%s: the weights are quantised (%s) and are held as %s; --dtype int8 takes half "
-                "the memory",
-                p->config->weights_folder, packed ? packed->type : tensor->type,
-                dtype_name(facts->quantised_runs_as));
+    if (packed || (tensor && tensor->blocks))
         return facts->quantised_runs_as;
-    }
     if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
         if (first)
             log_line(LOG_INFO, "%s: the float32 checkpoint runs as %s; --dtype float32 keeps it",
@@ -524,8 +515,11 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
     const struct tensor *tensor = tensors_find(args->tensors, name);
     if (!tensor && weight_shared_name(name, &p)) // all layers have experts
         tensor = tensors_find(args->tensors, name);
+    struct device_facts facts;
+    args->api->facts(args->device, &facts);
     enum weight_format format = weight_tensor_format(tensor);
-    bool held = format >= WEIGHT_FP8 ? e4m3_held(args) : codes_held(args);
+    bool held = format >= WEIGHT_FP8 ? e4m3_held(args)
+                                     : weight_held_format(&facts, tensor) != WEIGHT_FLOATS;
     return held ? weight_format_facts(format)->elements : 1;
 }
 
@@ -548,6 +542,8 @@ static void dtypes_choose(struct lister *p)
     list->e4m3 = e4m3_held(p->args);
     if (list->fp8 && held == DTYPE_F32)
         held = DTYPE_BF16; // the products of FP8 codes
+    if (list->int4 && held == DTYPE_F32)
+        held = facts.activation[DTYPE_I8]; // floats next to products of 4 bits
     list->dtype = list->int4 || list->fp8 ? held
                   : p->args->dtype >= 0   ? (enum dtype)p->args->dtype
                                           : dtype_default(p, &facts, tensor, held);
@@ -560,19 +556,35 @@ static void dtypes_choose(struct lister *p)
     list->side = facts.activation[held] == act ? held : act;
 }
 
-// Logs how quantised weights are held on a device that can hold them as codes.
+// Logs how quantised weights are held: as codes, or as floats.
 static void codes_note(const struct lister *p)
 {
     char formats[FORMATS_TEXT];
+    uint32_t lost = 0; // weights that are quantised in the checkpoint only
     weight_list_formats(formats, p->list);
     bool kept = p->list->codes || (p->list->e4m3 && !p->list->fp8);
-    if (p->status != STATUS_OK || !kept || p->list->int4 || formats[0] == '\0' ||
-        p->args->sizes->rank != 0)
+    for (uint32_t i = 0; i < p->list->count; i++)
+        lost += weight_codes_lost(&p->list->entries[i]);
+    if (p->status != STATUS_OK || !kept || p->list->int4 || p->args->sizes->rank > 0)
         return;
-    log_line(LOG_INFO,
-             "%s: the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
-             "convert them",
-             p->config->weights_folder, formats);
+    const char *folder = p->config->weights_folder, *dtype = dtype_name(p->list->dtype);
+    const struct tensor *packed = tensors_packed(p->args->tensors), *tensor = type_tensor(p);
+    if (formats[0] != '\0' && lost == 0)
+        log_line(
+            LOG_INFO,
+            "%s: the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
+            "convert them",
+            folder, formats);
+    else if (formats[0] != '\0')
+        log_line(LOG_INFO,
+                 "%s: the quantised weights are held as %s, those for which the device has no such "
+                 "products as %s; --dtype bfloat16, int8, int4 and float32 convert them",
+                 folder, formats, dtype);
+    else if (lost > 0 && (packed || tensor))
+        log_line(LOG_INFO,
+                 "%s: the weights are quantised (%s) and are held as %s; --dtype int8 takes half "
+                 "the memory",
+                 folder, packed ? packed->type : tensor->type, dtype);
 }
 
 // Logs the number of FP8 weights that are not held as their codes.

@@ -12,11 +12,18 @@ enum weight_format weight_tensor_format(const struct tensor *tensor)
     return dequantise_format(tensor ? tensor->blocks : NULL);
 }
 
+enum weight_format weight_held_format(const struct device_facts *facts, const struct tensor *tensor)
+{
+    enum weight_format format = weight_tensor_format(tensor);
+    return format < WEIGHT_FP8 && (facts->codes >> format & 1) ? format : WEIGHT_FLOATS;
+}
+
 // Returns the format in which a part can be held if the device holds no FP8 codes, or
 // WEIGHT_FLOATS: its columns must begin and end with a block.
-static enum weight_format part_format(const struct weight_part *part)
+static enum weight_format part_format(const struct device_facts *facts,
+                                      const struct weight_part *part)
 {
-    enum weight_format format = weight_tensor_format(part->tensor);
+    enum weight_format format = weight_held_format(facts, part->tensor);
     uint32_t elements = weight_format_facts(format)->elements;
     bool cut = part->from_col % elements != 0 || part->cols % elements != 0;
     return cut || format >= WEIGHT_FP8 ? WEIGHT_FLOATS : format;
@@ -70,67 +77,82 @@ static bool fp8_choose(const struct lister *p, struct weight_entry *entry)
 }
 
 // Holds an entry in 4 bits, an output head in 8. Embedding tables without head stay floats.
-static void int4_choose(struct weight_entry *entry)
+static void int4_choose(const struct device_facts *facts, struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
     bool head = entry->index == MODEL_HEAD || entry->index == MODEL_EMBED;
     if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS || shape->k % 32 != 0 ||
         (entry->index < MODEL_WEIGHT_COUNT && !head))
         return;
+    if (head && !facts->code_tables) {
+        shape->dtype = DTYPE_I8;
+        return;
+    }
     shape->part_count = 1;
     shape->parts[0] =
         (struct weight_codes){head ? WEIGHT_Q8_0 : WEIGHT_Q4_1, weight_matrix_rows(shape)};
 }
 
-// Returns true if all tensors of an entry are quantised and the device holds at least one of them
-// in no format.
-static bool needs_int8(const struct weight_entry *entry)
+// Returns true if all tensors of an entry are quantised.
+static bool all_quantised(const struct weight_entry *entry)
 {
-    bool needs = false;
     for (uint32_t i = 0; i < entry->part_count; i++) {
         const struct tensor *tensor = entry->parts[i].tensor;
         if (!tensor || (!tensor->blocks && !tensor->packed))
             return false;
-        enum weight_format format = weight_tensor_format(tensor);
-        needs = needs || format == WEIGHT_FLOATS || format >= WEIGHT_FP8;
     }
-    return needs;
+    return entry->part_count > 0;
+}
+
+// Returns true if the device holds at least one of an entry's tensors in no format.
+static bool needs_other(const struct device_facts *facts, const struct weight_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->part_count; i++)
+        if (weight_held_format(facts, entry->parts[i].tensor) == WEIGHT_FLOATS)
+            return true;
+    return false;
+}
+
+bool weight_codes_lost(const struct weight_entry *entry)
+{
+    const struct weight_shape *shape = &entry->shape;
+    bool product = shape->use == WEIGHT_PRODUCT || shape->use == WEIGHT_TIED;
+    return product && shape->part_count == 0 && shape->dtype != DTYPE_I8 && all_quantised(entry);
 }
 
 // Returns true if the tensors of all matrices of a stack have the same formats.
-static bool stack_alike(const struct weight_entry *entry)
+static bool stack_alike(const struct device_facts *facts, const struct weight_entry *entry)
 {
     uint32_t each = entry->part_count / weight_stack(&entry->shape);
     for (uint32_t i = each; i < entry->part_count; i++)
-        if (part_format(&entry->parts[i]) != part_format(&entry->parts[i - each]))
+        if (part_format(facts, &entry->parts[i]) != part_format(facts, &entry->parts[i - each]))
             return false;
     return true;
 }
 
-// Holds an entry in the formats of its tensors if all of them are quantised, or else as int8 if it
-// is a product. Neighbouring tensors of one format become one part.
+// Holds an entry in the formats of its tensors if all of them are quantised, or else in the
+// device's type for such if it is a product. Neighbouring tensors of one format become one part.
 void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
     bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
+    struct device_facts facts;
+    p->args->api->facts(p->args->device, &facts);
     if (p->list->int4) {
-        int4_choose(entry);
+        int4_choose(&facts, entry);
         return;
     }
     if (p->list->e4m3 && fp8_choose(p, entry))
         return;
-    if (!p->list->codes || shape->use == WEIGHT_VECTOR || table)
+    if (!p->list->codes || shape->use == WEIGHT_VECTOR || table ||
+        (shape->use != WEIGHT_PRODUCT && !facts.code_tables))
         return;
-    if (needs_int8(entry)) {
-        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : DTYPE_I8;
-        return;
-    }
-    if (!stack_alike(entry)) {
-        shape->dtype = DTYPE_I8;
+    if ((all_quantised(entry) && needs_other(&facts, entry)) || !stack_alike(&facts, entry)) {
+        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : facts.unheld_runs_as;
         return;
     }
     for (uint32_t i = 0; i < entry->part_count / weight_stack(shape); i++) {
-        enum weight_format format = part_format(&entry->parts[i]);
+        enum weight_format format = part_format(&facts, &entry->parts[i]);
         if (format == WEIGHT_FLOATS) {
             shape->part_count = 0;
             return;

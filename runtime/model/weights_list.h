@@ -89,6 +89,10 @@ void weight_add_modules(struct lister *);
 // weights_codes.c. Returns the format in which a tensor's elements can be held as they are, or
 // WEIGHT_FLOATS, also for NULL.
 enum weight_format weight_tensor_format(const struct tensor *);
+// Returns the tensor's format if the device holds it, else WEIGHT_FLOATS.
+enum weight_format weight_held_format(const struct device_facts *, const struct tensor *);
+// Returns true if an entry is a product whose tensors are quantised, but is held as floats.
+bool weight_codes_lost(const struct weight_entry *);
 // Chooses the formats of an entry.
 void weight_codes_choose(const struct lister *, struct weight_entry *);
 

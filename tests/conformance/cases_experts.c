@@ -275,14 +275,14 @@ static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
 }
 
 // A stack held as codes: parts of random formats, which repeat for each expert.
-static void codes_case(struct trial *t, uint64_t seed)
+static void codes_case(struct trial *t, enum dtype act, uint64_t seed)
 {
     trial_begin(t, seed);
     struct weight_shape shape = {.use = WEIGHT_PRODUCT, .part_count = 1 + trial_below(t, 2)};
     uint32_t unit = 32, n = 0; // unit: elements of the longest block
     for (uint32_t i = 0; i < shape.part_count; i++) {
         struct weight_codes *part = &shape.parts[i];
-        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_CODES - 1);
+        part->format = codes_format(t);
         part->rows = shape.part_count == 2 ? 16 * trial_range(t, 1, 4) : 64;
         if (i == 1)
             part->rows += (n + part->rows) & 16; // n is a multiple of 32
@@ -291,15 +291,18 @@ static void codes_case(struct trial *t, uint64_t seed)
         unit = elements > unit ? elements : unit;
     }
     shape.k = unit * trial_range(t, 1, 512 / unit);
-    struct experts_case c = case_make(t, seed, n, shape.k, DTYPE_F32);
+    struct experts_case c = case_make(t, seed, n, shape.k, act);
     shape.n = n * c.held;
     shape.stack = c.held;
     struct trial_codes w = trial_codes_make(t, &shape, false);
     struct weight_shape vector = vector_of(shape.n);
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
-    bool biased = trial_below(t, 2);
-    case_run(t, &c, &w.device, biased ? &bias.device : NULL, reference_gemm_codes, shape.k,
-             &w.reference, biased ? &bias.reference : NULL, 1e-5);
+    bool biased = trial_below(t, 2), storage = codes_are_storage(t);
+    if (storage)
+        (void)codes_floats(t, &w, act); // rounds the reference's elements
+    case_run(t, &c, &w.device, biased ? &bias.device : NULL,
+             storage ? reference_gemm : reference_gemm_codes, shape.k, &w.reference,
+             biased ? &bias.reference : NULL, storage ? trial_bound(act) : 1e-5);
 }
 
 // Loads rows of the random tensor of a seed, from element `first` on, as a weight.
@@ -424,11 +427,13 @@ void try_gemm_experts(struct trial *t, enum dtype act)
 {
     if (!t->facts.experts)
         return;
-    for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(32); i++)
-        codes_case(t, 12900 + i);
-    for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(8); i++)
-        alone_case(t, DTYPE_BF16, i % 2 ? WEIGHT_Q4_1 : WEIGHT_Q8_0, act, 12800 + i);
-    bool half = act == DTYPE_BF16 || act == DTYPE_F16;
+    bool codes = codes_tried(t, act), half = act == DTYPE_BF16 || act == DTYPE_F16;
+    for (uint64_t i = 0; codes && i < trial_cases(act == DTYPE_F16 ? 4 : 32); i++)
+        codes_case(t, act, 12900 + i);
+    for (uint64_t i = 0; codes && i < trial_cases(8); i++) {
+        bool q8 = i % 2 == 0 && t->facts.codes >> WEIGHT_Q8_0 & 1;
+        alone_case(t, DTYPE_BF16, q8 ? WEIGHT_Q8_0 : WEIGHT_Q4_1, act, 12800 + i);
+    }
     for (uint64_t i = 0; t->facts.e4m3 && half && i < cases_of(t, 8, 2); i++)
         fp8_case(t, act, 12950 + i);
     for (int d = 0; d < DTYPE_COUNT; d++) {

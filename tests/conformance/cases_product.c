@@ -71,17 +71,19 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
                    t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
 
-// A weight of one to three parts, each held as codes in a format of its own.
-static void codes_case(struct trial *t, uint64_t seed)
+// A weight of one to three parts, each held as codes in a format of its own. If codes are storage
+// only, the product also has the bits of one with the elements that they mean.
+static void codes_case(struct trial *t, enum dtype act, uint64_t seed)
 {
     static const uint32_t ms[] = {1, 2, 5, 16, 17, 33, 130};
     trial_begin(t, seed);
-    struct weight_shape shape = {.use = seed % 4 ? WEIGHT_PRODUCT : WEIGHT_TIED};
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT};
+    shape.use = seed % 4 || !t->facts.code_tables ? WEIGHT_PRODUCT : WEIGHT_TIED;
     shape.part_count = 1 + trial_below(t, WEIGHT_PARTS_MAX);
     uint32_t unit = 32; // elements of the longest block
     for (uint32_t i = 0; i < shape.part_count; i++) {
         struct weight_codes *part = &shape.parts[i];
-        part->format = (enum weight_format)trial_range(t, 1, WEIGHT_FORMAT_CODES - 1);
+        part->format = codes_format(t);
         part->rows = trial_range(t, 1, 100);
         shape.n += part->rows;
         uint32_t elements = weight_format_facts(part->format)->elements;
@@ -93,20 +95,37 @@ static void codes_case(struct trial *t, uint64_t seed)
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
     uint32_t rows = seed % 16 == 15 ? 520 : ms[trial_below(t, 7)];
     uint32_t x_stride = shape.k + 3 * trial_below(t, 2), y_stride = shape.n + trial_below(t, 2);
-    float *x = trial_floats(t, (size_t)rows * x_stride, DTYPE_F32, 1);
-    float *want = trial_heap(t, (size_t)rows * y_stride * sizeof *want);
-    float *got = trial_heap(t, (size_t)rows * y_stride * sizeof *got);
-    bool biased = seed % 2;
+    size_t size = (size_t)rows * y_stride;
+    float *x = trial_floats(t, (size_t)rows * x_stride, act, 1);
+    float *want = trial_heap(t, size * sizeof *want);
+    bool biased = seed % 2, storage = codes_are_storage(t);
+    struct weight floats = {.data = NULL};
+    if (storage)
+        floats = codes_floats(t, &w, act);
     struct gemm_args args = {
         DTYPE_F32, DTYPE_F32, x,        &w.reference, biased ? &bias.reference : NULL,
         want,      rows,      x_stride, y_stride};
-    reference_gemm_codes(&args);
+    if (storage)
+        reference_gemm(&args);
+    else
+        reference_gemm_codes(&args);
+    args.x_dtype = act;
+    args.x = trial_put_floats(t, x, (size_t)rows * x_stride, act);
     args.weight = &w.device;
     args.bias = biased ? &bias.device : NULL;
-    args.y = got;
+    args.y = trial_device(t, size * sizeof(float));
     trial_true(t, "gemm of codes runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
-    trial_close_to(t, "gemm of codes", got, want, (size_t)rows * y_stride, 1e-5);
+    float *got = trial_fetch_floats(t, args.y, size, DTYPE_F32);
+    trial_close_to(t, "gemm of codes", got, want, size, storage ? 4e-6 : 1e-5);
+    if (storage) {
+        args.weight = &floats;
+        trial_true(t, "gemm of floats runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+        float *other = trial_fetch_floats(t, args.y, size, DTYPE_F32);
+        trial_true(t, "gemm of codes has the bits of one of floats",
+                   !t->facts.exact || memcmp(got, other, size * sizeof *got) == 0);
+    }
     w.device.shape.parts[0].rows++;
+    args.weight = &w.device;
     trial_true(t, "gemm refuses parts that do not fit",
                t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
@@ -289,8 +308,8 @@ static void tuned_case(struct trial *t, enum dtype act)
 
 void try_gemm(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < trial_cases(32); i++)
-        codes_case(t, 9900 + i);
+    for (uint64_t i = 0; codes_tried(t, act) && i < trial_cases(act == DTYPE_F16 ? 8 : 32); i++)
+        codes_case(t, act, 9900 + i);
     bool half = act == DTYPE_BF16 || act == DTYPE_F16;
     for (uint64_t i = 0; t->facts.e4m3 && half && i < (trial_few > 0 ? 6 : 24); i++)
         fp8_case(t, act, 9960 + i);

@@ -59,7 +59,7 @@ static void embed_codes(struct trial *t, uint64_t seed)
 
 void try_embed(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; t->facts.codes && act == DTYPE_F32 && i < 16; i++)
+    for (uint64_t i = 0; t->facts.code_tables && act == DTYPE_F32 && i < 16; i++)
         embed_codes(t, 1900 + i);
     for (uint64_t i = 0; i < 16 + ODD_EACH; i++) {
         trial_begin(t, 1000 + i);

@@ -315,3 +315,42 @@ float codes_round(int q[32], const float *x, uint32_t at, uint32_t k)
         q[i] = at + i < k ? (int)lrintf(x[at + i] * inverse) : 0;
     return scale;
 }
+
+bool codes_are_storage(const struct trial *t)
+{
+    return t->facts.activation[DTYPE_BF16] != DTYPE_F32;
+}
+
+bool codes_tried(const struct trial *t, enum dtype act)
+{
+    return t->facts.codes != 0 && (act != DTYPE_F32) == codes_are_storage(t);
+}
+
+enum weight_format codes_format(struct trial *t)
+{
+    for (;;) {
+        uint32_t format = trial_range(t, 1, WEIGHT_FORMAT_COUNT - 1);
+        if (t->facts.codes >> format & 1)
+            return (enum weight_format)format;
+    }
+}
+
+struct weight codes_floats(struct trial *t, struct trial_codes *w, enum dtype dtype)
+{
+    struct weight out = {.shape = w->device.shape};
+    struct error err = {0};
+    size_t count = (size_t)out.shape.n * out.shape.k;
+    float *x = (float *)w->reference.data;
+    for (size_t i = 0; i < count; i++)
+        x[i] = dtype == DTYPE_F16 ? f16_to_f32(f32_to_f16(x[i])) : bf16_to_f32(f32_to_bf16(x[i]));
+    out.shape.part_count = 0;
+    out.shape.dtype = dtype;
+    out.bytes = t->api->weight_bytes(t->device, &out.shape);
+    out.data = trial_device(t, out.bytes);
+    struct weight_source source = {
+        .map = x, .fd = -1, .dtype = DTYPE_F32, .rows = out.shape.n, .cols = out.shape.k};
+    enum status status = t->api->weight_put(t->device, &out, 0, &source, &err);
+    check(status == STATUS_OK, "%s", err.text);
+    check(t->api->weight_finish(t->device, &out, NULL) == STATUS_OK, "finish");
+    return out;
+}

@@ -29,3 +29,13 @@ struct trial_codes trial_codes_make(struct trial *t, const struct weight_shape *
 
 // Rounds 32 elements of a row as the products do. Returns the scale.
 float codes_round(int q[32], const float *x, uint32_t at, uint32_t k);
+
+// Returns true if a device multiplies codes by activations of this type.
+bool codes_tried(const struct trial *t, enum dtype act);
+// Returns true if the device multiplies the elements rounded to the type of the activations, which
+// are not rounded to int8 (the CPU's are).
+bool codes_are_storage(const struct trial *t);
+// Returns a random format that the device holds.
+enum weight_format codes_format(struct trial *t);
+// Rounds the reference's elements to a type, and returns a weight of that type made of them.
+struct weight codes_floats(struct trial *t, struct trial_codes *w, enum dtype dtype);

@@ -52,3 +52,17 @@ struct golden_errors golden_logits_errors(struct rig *rig, const json_t *golden)
     heap_free(got);
     return errors;
 }
+
+void golden_same_as_bfloat16(const char *path, const struct model_options *held,
+                             const json_t *golden, const struct golden_errors *errors)
+{
+    struct model_options options = *held;
+    struct rig rig;
+    options.dtype = DTYPE_BF16;
+    rig_open(&rig, path, &options);
+    check(rig.facts->formats[0] == '\0', "held as %s", rig.facts->formats);
+    struct golden_errors floats = golden_logits_errors(&rig, golden);
+    rig_close(&rig);
+    check(floats.frobenius == errors->frobenius && floats.largest == errors->largest,
+          "the error is %.9e as codes, %.9e as bfloat16", errors->frobenius, floats.frobenius);
+}

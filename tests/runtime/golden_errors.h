@@ -17,3 +17,8 @@ struct golden_errors golden_errors_of(const json_t *golden, const float *got, ui
 // Runs each input of the golden file of a generator by itself, and compares the logits of its last
 // token.
 struct golden_errors golden_logits_errors(struct rig *rig, const json_t *golden);
+
+// Fails the test unless a model that holds codes has the errors of the same model with the bfloat16
+// elements that they mean, to the last bit. Not for the cpu device, which rounds activations.
+void golden_same_as_bfloat16(const char *path, const struct model_options *held,
+                             const json_t *golden, const struct golden_errors *errors);

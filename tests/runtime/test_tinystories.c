@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -345,6 +346,8 @@ int main(void)
     }
     if (!rig_device_usable())
         return 77;
+    if (getenv("WEFT_TEST_ONLY"))
+        cmocka_set_test_filter(getenv("WEFT_TEST_ONLY"));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts_are_read),
         cmocka_unit_test(test_top_logits_match),

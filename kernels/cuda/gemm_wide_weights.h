@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of the product for many tokens (gemm_wide.h): how a thread copies its share of both
+// operands to a stage, and how its lane reads weights there.
+#pragma once
+
+#include "kernels/cuda/gemm_scales.h"
+
+enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_STAGES = 3 };
+
+// A stage contains WIDE_K columns of both operands. The halves of a row (one slab each) are swapped
+// in half of the rows, so that fragment reads of 16 (int8: 8) bytes and asynchronous writes have no
+// bank conflicts.
+template <class W> struct wide_row {
+    static constexpr uint32_t BYTES = WIDE_K * sizeof(W), SLAB = PRODUCT_SLAB * sizeof(W);
+    static constexpr uint32_t STAGE = WIDE_FEATURES * BYTES; // bytes of the weights of a stage
+};
+// Codes are in the order of codes.h: a panel of 16 rows has the bytes of both slabs.
+template <int KIND> struct wide_row<codes<KIND>> {
+    static constexpr uint32_t SLAB = CODE_SLAB_BYTES, PANEL = WIDE_K / CODE_SLAB * SLAB;
+    static constexpr uint32_t STAGE = WIDE_FEATURES / CODE_ROWS * PANEL;
+};
+template <class W> struct wide_stage {
+    static constexpr uint32_t BYTES = wide_row<W>::STAGE + WIDE_TOKENS * WIDE_K * 2;
+};
+template <class W> constexpr size_t wide_bytes()
+{
+    return WIDE_STAGES * wide_stage<W>::BYTES;
+}
+// Returns the offset of a byte of a row. Rows 8 apart have a constant distance; the other slab is
+// at the offset ^ SLAB.
+template <class W> static __device__ __forceinline__ uint32_t wide_at(uint32_t row, uint32_t byte)
+{
+    uint32_t swapped = (sizeof(W) == 1 ? row >> 1 : row) & 1u;
+    return row * wide_row<W>::BYTES + (byte ^ swapped * wide_row<W>::SLAB);
+}
+
+// A thread's share of the copy of an operand in each step: the same 16 bytes of rows at constant
+// distances in a stage. Rows past the end repeat the last row; their results are not stored.
+template <class W, uint32_t ROWS> struct wide_share {
+    static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = 256 / CHUNKS;
+    static constexpr uint32_t COUNT = ROWS / APART;
+    const char *from[COUNT];
+    uint32_t to, k; // offset in the operand's stage; k of its first element
+};
+template <class W, uint32_t ROWS, class R>
+static __device__ __forceinline__ wide_share<W, ROWS>
+share_of(const void *from, uint32_t first, uint32_t rows, uint32_t stride, R row_of)
+{
+    wide_share<W, ROWS> share;
+    uint32_t row = threadIdx.x / share.CHUNKS, byte = threadIdx.x % share.CHUNKS * 16;
+    share.to = wide_at<W>(row, byte);
+    share.k = byte / (uint32_t)sizeof(W);
+#pragma unroll
+    for (uint32_t i = 0; i < share.COUNT; i++) {
+        uint32_t at = first + row + i * share.APART;
+        share.from[i] = (const char *)from +
+                        (size_t)row_of(at < rows ? at : rows - 1) * stride * sizeof(W) + byte;
+    }
+    return share;
+}
+// Issues the copy of a step and advances to the next; columns from k on become zeros.
+template <class W, uint32_t ROWS>
+static __device__ __forceinline__ void share_copy(wide_share<W, ROWS> *share, char *to, uint32_t k)
+{
+    bool valid = share->k < k;
+    share->k += WIDE_K;
+#pragma unroll
+    for (uint32_t i = 0; i < share->COUNT; i++) {
+        cp_async16(to + share->to + i * share->APART * wide_row<W>::BYTES, share->from[i], valid);
+        share->from[i] += wide_row<W>::BYTES;
+    }
+}
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(T, T, const char *at)
+{
+    return lds128(at);
+}
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(int8, T, const char *at)
+{
+    return weight8(T(), load64(at));
+}
+
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(fp8, T, const char *at)
+{
+    return weight8(T(), e4m3x8{load64(at)});
+}
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(fp8_128, T, const char *at)
+{
+    return weight8(T(), e4m3x8{load64(at)});
+}
+
+// The weights of a tile: how a thread copies them to a stage, and how its lane reads them there.
+// Of a lane's features, those of tile i of 16 are 16 * i + r and 16 * i + r + 8 after the warp's.
+template <class T, class W> struct wide_weights {
+    wide_share<W, WIDE_FEATURES> share;
+    __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
+    {
+        share = share_of<W, WIDE_FEATURES>(g.weight, feature, g.n, g.stride, row_itself());
+    }
+    __device__ __forceinline__ void copy(char *stage, uint32_t k)
+    {
+        share_copy(&share, stage, k);
+    }
+    // Returns the lane's offset in a stage. row0: the warp's first feature.
+    static __device__ __forceinline__ uint32_t first(uint32_t row0)
+    {
+        uint32_t lane = threadIdx.x % 32;
+        return wide_at<W>(row0 + lane / 4, lane % 4 * 8 * sizeof(W));
+    }
+    // Loads what the next step needs besides its stage.
+    __device__ __forceinline__ void step_begin()
+    {
+    }
+    // Reads tile i of slab `slab` of a step. at: the lane's place in the slab.
+    __device__ __forceinline__ void read(const char *at, int i, int slab, uint4 *low,
+                                         uint4 *high) const
+    {
+        const uint32_t row = wide_row<W>::BYTES;
+        (void)slab;
+        *low = wide_weight8(W(), T(), at + 16 * i * row);
+        *high = wide_weight8(W(), T(), at + (16 * i + 8) * row);
+    }
+};
+
+// Weights held as codes. The scales of a step are loaded before its stage is waited for.
+template <class T, int KIND> struct wide_weights<T, codes<KIND>> {
+    typedef wide_row<codes<KIND>> row;
+    code_arrays arrays;
+    const char *from; // the thread's 16 bytes of the next step to copy
+    uint32_t k;       // first column of that step
+    uint32_t panel[2], slab0;
+    code_words scale[2][2]; // [slab of the step][tile]
+    __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
+    {
+        arrays = g.codes;
+        uint32_t last = code_panels(g.n) - 1, first = feature / CODE_ROWS;
+        uint32_t mine = first + threadIdx.x / 32;
+        from = arrays.slabs + threadIdx.x % 32 * 16 +
+               (size_t)(mine < last ? mine : last) * arrays.panel_slabs * CODE_SLAB_BYTES;
+        k = slab0 = 0;
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t at = first + threadIdx.x / 32 % 4 * 2 + i;
+            panel[i] = at < last ? at : last;
+        }
+    }
+    __device__ __forceinline__ void copy(char *stage, uint32_t columns)
+    {
+        cp_async16(stage + threadIdx.x * 16, from, k < columns);
+        k += WIDE_K;
+        from += row::PANEL;
+    }
+    static __device__ __forceinline__ uint32_t first(uint32_t row0)
+    {
+        return row0 / CODE_ROWS * row::PANEL + threadIdx.x % 32 * 8;
+    }
+    __device__ __forceinline__ void step_begin()
+    {
+#pragma unroll
+        for (int s = 0; s < 2; s++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint32_t slab = slab0 + s, end = arrays.groups << arrays.group_shift;
+                scale[s][i] = code_words_load<KIND>(arrays, panel[i], slab < end ? slab : end - 1,
+                                                    threadIdx.x % 32 / 4);
+            }
+        slab0 += 2;
+    }
+    __device__ __forceinline__ void read(const char *at, int i, int slab, uint4 *low,
+                                         uint4 *high) const
+    {
+        uint2 code = load64(at + i * row::PANEL);
+        *low = code_elements<KIND>(code.x, code_factors_of<KIND>(scale[slab][i], 0), T());
+        *high = code_elements<KIND>(code.y, code_factors_of<KIND>(scale[slab][i], 1), T());
+    }
+};
