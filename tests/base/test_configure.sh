@@ -15,12 +15,20 @@ END
 chmod +x "$work/pkg-config"
 failed=0
 
+cmake_run() { # HIDDEN OPTIONS
+    HIDDEN=$1 PKG_CONFIG=$work/pkg-config cmake -S "$source" -B "$work/build" -G Ninja -DWEFT_BENCH=OFF "${@:2}" 2>&1
+}
+
+# All begin with one cache, which knows the compilers and no library.
+cmake_run nothing >"$work/first" || { cat "$work/first" && exit 1; }
+sed -i '/^__pkg_config_checked_/d; /_FOUND:INTERNAL=/d' "$work/build/CMakeCache.txt"
+cp "$work/build/CMakeCache.txt" "$work/cache"
+
 # configure HIDDEN WANTED_CODE WORDS [OPTION]
 configure() {
     local output code words
-    rm -rf "$work/build"
-    output=$(HIDDEN=$1 PKG_CONFIG=$work/pkg-config cmake -S "$source" -B "$work/build" -G Ninja \
-        -DWEFT_BENCH=OFF ${4:+"$4"} 2>&1)
+    cp "$work/cache" "$work/build/CMakeCache.txt"
+    output=$(cmake_run "$1" ${4:+"$4"})
     code=$?
     words=$(tr -s ' \n' ' ' <<<"$output")
     if [ "$code" -ne "$2" ] || [[ $words != *"$3"* ]]; then
