@@ -565,7 +565,8 @@ static void codes_note(const struct lister *p)
     bool kept = p->list->codes || (p->list->e4m3 && !p->list->fp8);
     for (uint32_t i = 0; i < p->list->count; i++)
         lost += weight_codes_lost(&p->list->entries[i]);
-    if (p->status != STATUS_OK || !kept || p->list->int4 || p->args->sizes->rank > 0)
+    if (p->status != STATUS_OK || !p->args->tensors || !kept || p->list->int4 ||
+        p->args->sizes->rank > 0)
         return;
     const char *folder = p->config->weights_folder, *dtype = dtype_name(p->list->dtype);
     const struct tensor *packed = tensors_packed(p->args->tensors), *tensor = type_tensor(p);
