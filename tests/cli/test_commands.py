@@ -95,7 +95,7 @@ class Commands(unittest.TestCase):
             self.fails(2, f"weft {command}: 'hello' is an argument too many: ", command, *args, "hello")
             self.fails(2, says, command, *args, "hello")
         self.fails(2, "weft embed: MODEL is missing", "embed")
-        self.fails(2, "--dtype must be one of auto, float32, bfloat16, float16, int8, int4, got 'int3'", "inspect", CHAT, "--dtype", "int3")
+        self.fails(2, "--dtype must be one of auto, float32, bfloat16, float16, int8, int4, fp8, got 'int3'", "inspect", CHAT, "--dtype", "int3")
         self.fails(2, "weft perplexity: an argument is missing", "perplexity", CHAT)
         self.fails(2, "give MODEL or --template FILE, not both", "render", CHAT, "--template", "x")
 

@@ -296,7 +296,7 @@ static void test_folders_are_refused(void **state)
          "tokenizer_config.json does not name",
          STATUS_UNSUPPORTED},
         {"tokenizer.model", "version https://git-lfs\n", "{\"tokenizer_class\":\"LlamaTokenizer\"}",
-         "does not contain the pattern", STATUS_UNSUPPORTED},
+         "tokenizer.model is a Git LFS pointer", STATUS_INVALID},
         {"tiktoken.model", "IQ== 0\n\nIg== 2\n", "{\"tokenizer_class\":\"TikTokenTokenizer\"}",
          "tiktoken.model is damaged at byte 8: the line is not a token in base64 and the rank 1; "
          "download the file again",
