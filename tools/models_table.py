@@ -27,16 +27,16 @@ memory it takes.
 
 - **Formats.** Folders with safetensors or, if there are none, `pytorch_model.bin` (one file, or the
   files of its index, as torch.save has written them since torch 1.6; weft reads tensors from them
-  and runs nothing) in float32, bfloat16 or float16, which run as such, as int8, (on a CPU) as int4
-  or (on a GPU) as fp8; GGUF files, whose family the tables below name, with the tensor types F32,
+  and runs nothing) in float32, bfloat16 or float16, which run as such, as int8, as int4 or (on a
+  GPU) as fp8; GGUF files, whose family the tables below name, with the tensor types F32,
   F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4.
   GGUF files of Mistral's older models are of the family `llama`, those of RoBERTa, XLM-RoBERTa,
   CamemBERT and DistilBERT of the family `bert`, also where the table has "no". Rerankers in GGUF
   files need a head that is completely in the file: that of RoBERTa or ModernBERT, or the tokens of
   Qwen3-Reranker.
 - **Quantized folders.** A CPU holds MXFP4, and integers of 4 bits in groups of 32, 64 or 128, as
-  they are and others as int8; a GPU holds FP8 as it is and others as bfloat16. FP8 (a scale per
-  tensor, row or block of 128 x 128), AWQ (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in
+  they are and others as int8; a GPU holds these and FP8 as they are, others as bfloat16. FP8 (a
+  scale per tensor, row or block of 128 x 128), AWQ (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in
   activation order), AutoRound, compressed-tensors (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8,
   NVFP4, mixed), bitsandbytes (NF4, FP4, int8) and the MXFP4 of GPT-OSS. Other methods are refused
   by name.
