@@ -634,6 +634,11 @@ enum status channel_meet(struct channel *c, const struct facts *facts, double se
     if (c->stage == STAGE_FAILED) {
         *err = c->err;
         status = err->status;
+    } else if (!in_time && !leads && c->peers[0].joined) {
+        status = error_set(err, STATUS_TIMEOUT,
+                           "%s has connected to %s, but not all other nodes have within %g s: node "
+                           "0 names the first that is missing",
+                           node_words(c, c->options.node), c->socket.endpoint, seconds);
     } else if (!in_time) {
         status = error_set(err, STATUS_TIMEOUT, "%s has not connected to %s within %g s",
                            leads ? node_words(c, peer_missing(c)) : node_words(c, c->options.node),

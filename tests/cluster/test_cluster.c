@@ -432,6 +432,36 @@ static void test_nodes_that_differ_do_not_meet(void **state)
     }
 }
 
+static void *waiter_main(void *argument)
+{
+    struct node *n = argument;
+    n->status = node_meet(n, 0.5);
+    return NULL;
+}
+
+// Node 2 never starts. Node 0 names it; node 1 says that it has connected itself.
+static void test_a_node_that_is_missing_is_named(void **state)
+{
+    (void)state;
+    struct node nodes[3];
+    char text[200];
+    nodes_init(nodes, 3, 3, "");
+    assert_int_equal(pthread_create(&nodes[1].thread, NULL, waiter_main, &nodes[1]), 0);
+    assert_int_equal(node_meet(&nodes[0], 1), STATUS_TIMEOUT);
+    pthread_join(nodes[1].thread, NULL);
+    snprintf(text, sizeof text, "node 2 has not connected to tcp://127.0.0.1:%u within 1 s",
+             nodes[0].options.port);
+    assert_string_equal(nodes[0].err.text, text);
+    snprintf(text, sizeof text,
+             "node 1 has connected to tcp://127.0.0.1:%u, but not all other nodes have within 0.5 "
+             "s: node 0 names the first that is missing",
+             nodes[0].options.port);
+    assert_int_equal(nodes[1].status, STATUS_TIMEOUT);
+    assert_string_equal(nodes[1].err.text, text);
+    channel_close(nodes[1].channel);
+    channel_close(nodes[0].channel);
+}
+
 static void test_addresses_and_secrets_are_checked(void **state)
 {
     (void)state;
@@ -460,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_a_fault_between_steps_is_noticed),
         cmocka_unit_test(test_a_late_node_is_named),
         cmocka_unit_test(test_nodes_that_differ_do_not_meet),
+        cmocka_unit_test(test_a_node_that_is_missing_is_named),
         cmocka_unit_test(test_addresses_and_secrets_are_checked),
     };
     struct channel *channel = NULL;
