@@ -80,7 +80,8 @@ static __device__ __forceinline__ void share_issue(const attn_args &a, const att
 {
     constexpr uint32_t element = sizeof(typename F::KV);
     uint32_t row = threadIdx.x / 8, chunk = threadIdx.x % 8, dim = dim_of<F>(a);
-    uint32_t chunks = (dim + 15) / 16 * element, end = w.row.kv_len;
+    uint32_t chunks = (dim * element + 31) / 32 * 2; // ldmatrix reads two of a row at once
+    uint32_t end = w.row.kv_len;
     uint64_t stride = WHOLE ? F::DIM * element : kv_stride(a, element);
     bool paged = WHOLE || a.shape.paged;
     const char *head = kv_head_at(a, w, value, element) + chunk * 16;

@@ -10,7 +10,7 @@
 //   [panel][group][r < 8]  u32: of row r in the low half, of row r + 8 in the high half; float16,
 //                          for MXFP4 bfloat16 (2^(e - 127)). With zero points or minima a second
 //                          u32 of the same form: zero points (0 to 15), or minima in float16
-//   Q4_K                   the u32 has four bytes: scale of r, of r + 8, minimum of r, of r + 8
+//   Q4_K                   the u32 has four bytes: scale and minimum of r, then those of r + 8
 //   Q4_K, after these: [panel][block of 256][r < 8]  u64, d of r and r + 8, dmin of r and r + 8
 #pragma once
 

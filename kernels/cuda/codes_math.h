@@ -74,8 +74,8 @@ static __device__ __forceinline__ code_factors code_factors_of(const code_words 
         s.factor = bf16_to_float(scale);
     } else if (KIND == CODES_NESTED) {
         uint16_t least = (uint16_t)(half ? w.least >> 16 : w.least);
-        s.factor = mul_rn(f16_to_float(other), (float)(w.scale >> 8 * half & 255u));
-        s.addend = -mul_rn(f16_to_float(least), (float)(w.scale >> (16 + 8 * half) & 255u));
+        s.factor = mul_rn(f16_to_float(other), (float)(scale & 255u));
+        s.addend = -mul_rn(f16_to_float(least), (float)(scale >> 8));
     } else if (KIND == CODES_LEAST) {
         s.factor = f16_to_float(scale);
         s.addend = f16_to_float(other);

@@ -41,9 +41,9 @@ static __device__ __forceinline__ void code_nested_put(const code_rows &to, uint
                                                        const uint16_t d[2])
 {
     uint32_t inside = row + to.first, half = inside / 8 % 2;
-    uint8_t *at = (uint8_t *)code_scale_place(to, row, group) + half;
+    uint8_t *at = (uint8_t *)code_scale_place(to, row, group) + 2 * half;
     at[0] = scale[0];
-    at[2] = scale[1];
+    at[1] = scale[1];
     if (group % 8 != 0)
         return;
     size_t place = ((size_t)(inside / CODE_ROWS) * (to.columns / 256) + group / 8) * 8;
