@@ -439,7 +439,7 @@ static void *waiter_main(void *argument)
     return NULL;
 }
 
-// Node 2 never starts. Node 0 names it; node 1 says that it has connected itself.
+// Node 2 never starts. Node 0 names it; the error of node 1 states that node 1 is connected.
 static void test_a_node_that_is_missing_is_named(void **state)
 {
     (void)state;
