@@ -52,12 +52,12 @@ class Node:
 
 
 @contextlib.contextmanager
-def group(*args, other=(), **more):
-    """Node 0, which is ready, and node 1; other: arguments that only node 1 has."""
-    common = (*args, "--nnodes", 2, "--master-port", port_free(), "--threads", 2, "--device", "cpu")
-    node = Node(*common, "--node-rank", 1, "--port", 0, *other)
+def two_nodes(args, of_leader, of_node, **more):
+    """Node 0, which is ready, and node 1; args are common, of_leader and of_node those that only one of them has."""
+    common = (*args, "--nnodes", 2, "--master-port", port_free())
+    node = Node(*common, "--node-rank", 1, "--port", 0, *of_node)
     try:
-        server = Leader(*common, "--node-rank", 0, **more)
+        server = Leader(*common, "--node-rank", 0, *of_leader, **more)
     except BaseException as reason:
         node.process.kill()
         node.process.wait()
@@ -71,6 +71,11 @@ def group(*args, other=(), **more):
             if process.poll() is None:
                 process.kill()
                 process.wait()
+
+
+def group(*args, other=(), **more):
+    """Two nodes on CPUs; other: arguments that only node 1 has."""
+    return two_nodes((*args, "--threads", 2, "--device", "cpu"), (), other, **more)
 
 
 def answers(server, max_tokens=24):

@@ -2,41 +2,23 @@
 """A model whose ranks are on the emulated GPUs of two processes: answers as from one process, a process that is lost."""
 
 import concurrent.futures
-import contextlib
 import json
 import re
 import signal
 import time
 
 from harness import MODELS, Skip, chat, full_only, soak, soak_only, tiny, user
-from test_cluster import Leader, Node, lost_streams, port_free
+from test_cluster import lost_streams, two_nodes
 from test_simt import BESIDE, server_on
 
 CHAT = f"demo={MODELS / 'weft-demo-chat'},dtype=bfloat16,kv-cache-memory=32M,max-num-seqs=4,max-num-batched-tokens=64"
 
 
-@contextlib.contextmanager
 def gpu_group(*args, devices=("simt", "simt"), other=()):
     """Node 0, which is ready, and node 1; devices: --device of each; other: arguments that only node 1 has."""
     if not (BESIDE / "libweft_simt.so").exists():
         raise Skip("no libweft_simt.so beside the program")
-    common = (*args, "--nnodes", 2, "--master-port", port_free())
-    node = Node(*common, "--device", devices[1], "--node-rank", 1, "--port", 0, *other)
-    try:
-        server = Leader(*common, "--device", devices[0], "--node-rank", 0)
-    except BaseException as reason:
-        node.process.kill()
-        node.process.wait()
-        if isinstance(reason, AssertionError) and "built without libzmq" in str(reason):
-            raise Skip("weft was built without libzmq") from None
-        raise
-    try:
-        yield server, node
-    finally:
-        for process in server.process, node.process:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    return two_nodes(args, ("--device", devices[0]), ("--device", devices[1], *other))
 
 
 def answers(server, together=1, prompts=("Once upon a time", "Tell me of the sea. " * 12), **more):
