@@ -47,9 +47,9 @@ template <class A> struct attn_differ<A, A> {
 };
 
 // Compile-time parameters of a kernel. KEYS: type of keys and values, e4m3 or TYPE. R: query rows
-// of a block, 16 on one warp for narrow items, 64 or 128 on four warps for wide items, i.e. one or
-// two tiles per warp. D: head dim; 0 is the general kernel for any dim up to 256, known at run
-// time.
+// of a block: a narrow item has 16 rows on one warp, a wide item 64 or 128 on four warps, which is
+// one or two tiles per warp. D: head dim; 0 is the general kernel for any dim up to 256, known at
+// run time.
 template <class TYPE, class KEYS, int D, int R> struct attn_form {
     using T = TYPE;
     using KV = KEYS;
@@ -59,7 +59,7 @@ template <class TYPE, class KEYS, int D, int R> struct attn_form {
     static constexpr uint32_t KV_COLUMNS = 128 / sizeof(KEYS); // columns of a panel
     static constexpr uint32_t KV_CHUNK = 16 / sizeof(KEYS);    // columns of a chunk
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
-    static constexpr int UNROLL = // of copies; these kernels lack registers
+    static constexpr int UNROLL = // how often loops of copies are unrolled: 1 saves registers
         D == 0 || (FP8 && D == 128 && R == 128) ? 1 : 16;
     static constexpr bool BIASED =
         D == 64; // can add a bias by distance; other widths lack registers

@@ -14,7 +14,7 @@
 enum {
     TUNE_ROWS_MAX = 16384, // more rows than a step has by far; products of more are not timed
     TUNE_RUNS = 8,
-    TUNE_LONG_ROWS = 1024, // a product of more rows takes so long that few runs suffice
+    TUNE_LONG_ROWS = 1024, // a product of more rows takes long enough to be timed in few runs
     TUNE_LONG_RUNS = 2,
     TUNE_S = 20, // wall-clock limit per start; products not timed by then get the first choice
     TIMED_SMALL_MAX = 64,  // rows; beyond this the small product reads its weights too often

@@ -21,7 +21,7 @@ template <class T, class W> struct wide_scales {
 };
 // FP8_128: the sums of blocks, each times the scale of the block, are added in order.
 template <class T> struct wide_scales<T, fp8_128> {
-    const float *scales[2]; // of each tile of 16 rows
+    const float *scales[2]; // the scales of each of the two tiles of 16 rows
     float scale[2], sum[2][4][4];
     __device__ __forceinline__ wide_scales(const gemm_run &g, uint32_t before, uint32_t row)
     {

@@ -89,7 +89,8 @@ template <class T> static __device__ __forceinline__ uint4 wide_weight8(fp8_128,
 }
 
 // The weights of a tile: how a thread copies them to a stage, and how its lane reads them there.
-// Of a lane's features, those of tile i of 16 are 16 * i + r and 16 * i + r + 8 after the warp's.
+// A lane's features in tile i of 16 rows are 16 * i + r and 16 * i + r + 8, counted from the
+// warp's.
 template <class T, class W> struct wide_weights {
     wide_share<W, WIDE_FEATURES> share;
     __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
