@@ -5,11 +5,12 @@
 
 #include "loadgen/options.h"
 
-enum { BENCH_WORDS = 64 };
+enum { BENCH_WORDS = 64, BENCH_WORD_BYTES = 16 };
 
 // Words of generated prompts, and the number of tokens that they become.
 struct bench_words {
-    const char *at[BENCH_WORDS];
+    const char *at[BENCH_WORDS]; // texts of the program, or in `own`
+    char own[BENCH_WORDS][BENCH_WORD_BYTES];
     uint32_t count;
     double tokens_per_word;
     double overhead; // number of tokens that a prompt has in addition to its words (chat template)
@@ -18,9 +19,10 @@ struct bench_words {
 
 // Sets all BENCH_WORDS words, one token per word and no overhead.
 void bench_words_init(struct bench_words *words);
-// Keeps only the words that the tokenizer in this folder encodes as one token each. UNSUPPORTED if
-// there are none, or if the words joined by spaces are not one token each; errors of
-// tokenizer_open.
+// Keeps only the words that the tokenizer in this folder encodes as one token each, and adds words
+// of its vocabulary if they are few. The words must not be copied afterwards. UNSUPPORTED if there
+// are too few for prompts that differ, or if the words joined by spaces are not one token each;
+// errors of tokenizer_open.
 enum status bench_words_fit(struct bench_words *words, const char *folder,
                             struct error *err) MUST_USE;
 // Returns the number of words, at least 1, for a prompt that has this number of tokens.

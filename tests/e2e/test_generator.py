@@ -96,6 +96,7 @@ def test_generator_lengths():
     exact = ["--send", "chat:chat", "--tokenizer", MODELS / "weft-demo-chat", *load]
     fixed = bench(server, "--input-len", 100, *exact)
     assert fixed["total_input_tokens"] == 100 * 24, fixed["total_input_tokens"]
+    assert fixed["cached_tokens"] == 0, "each prompt differs"
     drawn = [bench(server, "--input-len", "lognormal:60:0.5", "--seed", seed, *exact)
              for seed in (5, 5, 6)]
     counts = [(d["total_input_tokens"], d["total_output_tokens"]) for d in drawn]
