@@ -49,8 +49,9 @@ static void prompt_put(struct json_buffer *out, const struct bench_options *o,
         prefix = prefix < left ? prefix : left;
         words_put(out, words, o->seed ^ 0x5eed, prefix);
         left -= prefix;
+        uint32_t block = (uint32_t)fmax(1, round(BLOCK_TOKENS / words->tokens_per_word));
         for (uint32_t i = 0; i < r->hash_count && left > 0; i++) {
-            uint32_t now = left < BLOCK_TOKENS ? left : BLOCK_TOKENS;
+            uint32_t now = left < block ? left : block;
             words_put(out, words, o->seed + ((uint64_t)r->hashes[i] << 20), now);
             left -= now;
         }

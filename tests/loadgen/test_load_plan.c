@@ -206,6 +206,110 @@ static void test_dataset(void **state)
     }
 }
 
+// Returns the text of a trace's request as it is sent.
+static char *traced_text(const struct bench_trace *trace, size_t index,
+                         const struct bench_words *words)
+{
+    const struct bench_arrival *a = &trace->at[index];
+    struct bench_target target = {.api = BENCH_COMPLETIONS, .model = "m", .weight = 1};
+    struct bench_options o = {.seed = 4};
+    struct bench_request request = {.target = &target,
+                                    .seed = 77 + index,
+                                    .words = bench_words_for(words, a->input_tokens),
+                                    .max_tokens = a->output_tokens,
+                                    .hashes = trace->hashes + a->hash_first,
+                                    .hash_count = a->hash_count};
+    struct json_buffer out = {0};
+    json_t *body = NULL;
+    bench_body_write(&out, &o, words, &request);
+    assert_int_equal(json_parse(&body, json_buffer_text(&out), NULL), STATUS_OK);
+    char *text = strdup(json_string_value(json_object_get(body, "prompt")));
+    json_decref(body);
+    json_buffer_free(&out);
+    return text;
+}
+
+static uint32_t words_of(const char *text)
+{
+    uint32_t count = 1;
+    for (; *text != '\0'; text++)
+        count += *text == ' ';
+    return count;
+}
+
+// Returns the number of words with which two texts begin alike.
+static uint32_t words_shared(const char *a, const char *b)
+{
+    uint32_t count = 0;
+    for (; *a == *b && *a != '\0'; a++, b++)
+        count += *a == ' ';
+    return count;
+}
+
+// Requests whose first prefix blocks have the same ids begin with the same tokens, 512 for each.
+static void test_trace(void **state)
+{
+    (void)state;
+    const char *path = file_of(
+        "{\"timestamp\":500,\"input_length\":1200,\"output_length\":9,\"hash_ids\":[7,8,9]}\n"
+        "{\"timestamp\":2500,\"input_length\":1536,\"output_length\":0,\"hash_ids\":[7,8,10]}\n"
+        "{\"timestamp\":2500,\"input_length\":700,\"output_length\":3,\"hash_ids\":[11,8]}\n");
+    struct bench_options o = {
+        .trace_path = path, .rate_scale = 4, .requests_max = UINT64_MAX, .seconds_max = INFINITY};
+    struct bench_trace trace;
+    struct bench_words words;
+    struct error err;
+    assert_int_equal(bench_trace_open(&trace, &o, &err), STATUS_OK);
+    assert_int_equal(trace.count, 3);
+    assert_true(trace.at[0].at_s == 0 && trace.at[1].at_s == 0.5 && trace.at[2].at_s == 0.5);
+    assert_int_equal(trace.at[1].output_tokens, 1); // an answer has at least one token
+    bench_words_init(&words);
+    for (words.tokens_per_word = 1; words.tokens_per_word < 3; words.tokens_per_word++) {
+        uint32_t per_word = (uint32_t)words.tokens_per_word;
+        char *texts[3];
+        for (size_t i = 0; i < 3; i++) {
+            texts[i] = traced_text(&trace, i, &words);
+            assert_int_equal(words_of(texts[i]), trace.at[i].input_tokens / per_word);
+        }
+        uint32_t shared = words_shared(texts[0], texts[1]); // equal words may follow by chance
+        assert_in_range(shared, 2 * 512 / per_word, 2 * 512 / per_word + 3);
+        assert_in_range(words_shared(texts[0], texts[2]), 0, 3);
+        for (size_t i = 0; i < 3; i++)
+            free(texts[i]);
+    }
+    bench_trace_close(&trace);
+    unlink(path);
+    static const char *const wrong[] = {
+        "{\"timestamp\":5,\"input_length\":1,\"output_length\":1}\n"
+        "{\"timestamp\":4,\"input_length\":1,\"output_length\":1}\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+        "{\"timestamp\":5,\"input_length\":-1,\"output_length\":1}\n"};
+    static const char *const words_wrong[] = {"line 2", "line 2", "contains no arrivals", "line 1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        path = file_of(wrong[i]);
+        o.trace_path = path;
+        assert_int_equal(bench_trace_open(&trace, &o, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, words_wrong[i]));
+        bench_trace_close(&trace);
+        unlink(path);
+    }
+    path = file_of("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+                   "2023-11-16 18:16:50.9951690,396,109\n");
+    o = (struct bench_options){.trace_path = path,
+                               .rate_scale = 1,
+                               .requests_max = 9,
+                               .seconds_max = 99,
+                               .input_max = 390,
+                               .output_max = 100};
+    assert_int_equal(bench_trace_open(&trace, &o, &err), STATUS_OK);
+    assert_true(trace.count == 2 && fabs(trace.at[1].at_s - 64.314579) < 1e-6);
+    assert_true(trace.at[0].input_tokens == 374 && trace.at[0].output_tokens == 44);
+    assert_true(trace.at[1].input_tokens == 390 && trace.at[1].output_tokens == 100);
+    bench_trace_close(&trace);
+    unlink(path);
+}
+
 static void test_body(void **state)
 {
     (void)state;
@@ -299,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_lengths),  cmocka_unit_test(test_dataset),
         cmocka_unit_test(test_body),     cmocka_unit_test(test_names),
         cmocka_unit_test(test_metrics),  cmocka_unit_test(test_goodput),
+        cmocka_unit_test(test_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
