@@ -115,6 +115,11 @@ static enum status session_prepare(struct bench_session *b, struct error *err)
     b->other.url = s->against;
     if (s->against_model)
         snprintf(b->other.targets[0].model, sizeof first->model, "%s", s->against_model);
+    if (s->against && strcmp(s->against, o->url) == 0 &&
+        strcmp(b->other.targets[0].model, first->model) == 0)
+        fputs("weft bench: both sides are the same server: the second run of each pair may find "
+              "its prompts in the prefix cache\n",
+              stderr);
     b->plan.other = &b->other;
     b->plan.begin = s->progress ? run_begin : NULL;
     b->plan.end = run_end;
@@ -243,7 +248,9 @@ static int bench_server(struct bench_session *b)
     const struct bench_settings *s = b->settings;
     struct error err;
     signal(SIGPIPE, SIG_IGN); // a server may close a connection that is written to
-    enum status status = bench_net_open(&err);
+    enum status status = bench_outputs_check(s, &err);
+    if (status == STATUS_OK)
+        status = bench_net_open(&err);
     if (status != STATUS_OK)
         return command_failed(&err);
     status = session_prepare(b, &err);

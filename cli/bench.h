@@ -58,6 +58,9 @@ enum status bench_settings_convert(struct bench_options *out, json_t **extra,
                                    const struct bench_settings *s, const char *url,
                                    struct arena *arena, struct error *err) MUST_USE;
 
+// Returns IO if a file of --output, --report or --request-log cannot be written, before a run whose
+// result would be lost. Creates no file.
+enum status bench_outputs_check(const struct bench_settings *s, struct error *err) MUST_USE;
 // Replaces the content of a file by the text. IO if it cannot be written.
 enum status bench_file_write(const char *path, const struct json_buffer *text,
                              struct error *err) MUST_USE;

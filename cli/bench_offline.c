@@ -248,6 +248,8 @@ int bench_offline_run(const struct bench_settings *s, const struct bench_offline
         if (settings.max_num_seqs > 0 && settings.max_num_seqs < o.batches[i])
             settings.max_num_seqs = o.batches[i];
     log_level_set((enum log_level)device->log_level);
+    if (bench_outputs_check(s, &err) != STATUS_OK)
+        return command_failed(&err);
     enum status status = session_open(&session, s->model, &settings, device, &err);
     if (status == STATUS_OK)
         status = offline_measure(&session, &o, &err);

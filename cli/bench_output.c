@@ -6,10 +6,48 @@
 #include "loadgen/verdict.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const size_t RESULT_BYTES_MAX = (size_t)1 << 30;
+
+// Returns the error number with which writing the file would fail, as far as the file system shows
+// it without creating the file; 0: none.
+static int write_error(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) == 0)
+        return S_ISDIR(facts.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+    if (errno != ENOENT)
+        return errno;
+    if (*path == '\0')
+        return ENOENT;
+    const char *slash = strrchr(path, '/');
+    size_t bytes = slash ? (size_t)(slash - path) + 1 : 0;
+    char folder[PATH_MAX] = ".";
+    if (bytes >= sizeof folder)
+        return ENAMETOOLONG;
+    if (slash) {
+        memcpy(folder, path, bytes);
+        folder[bytes] = '\0';
+    }
+    return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+enum status bench_outputs_check(const struct bench_settings *s, struct error *err)
+{
+    const char *const paths[] = {s->output, s->report, s->request_log};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        int number = paths[i] ? write_error(paths[i]) : 0;
+        if (number != 0)
+            return error_set(err, STATUS_IO, "%s cannot be written: %s", paths[i],
+                             strerror(number));
+    }
+    return STATUS_OK;
+}
 
 enum status bench_file_write(const char *path, const struct json_buffer *text, struct error *err)
 {

@@ -82,7 +82,10 @@ enum status bench_get(struct json_buffer *out, const struct bench_options *o, co
                            *reason != '\0' ? reason : curl_easy_strerror(code));
     else if (answer != 200)
         status = error_set(err, STATUS_REFUSED, "%s answers %ld%s", url, answer,
-                           answer == 401 ? ": give the server's key with --api-key" : "");
+                           answer == 401   ? ": give the server's key with --api-key"
+                           : answer == 404 ? ": the URL is the server's, such as "
+                                             "http://127.0.0.1:8000, without the path of an API"
+                                           : "");
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
     heap_free(url);
@@ -95,8 +98,10 @@ enum status bench_model_find(char *name, size_t size, const struct bench_options
     struct json_buffer body = {0};
     json_t *list = NULL;
     enum status status = bench_get(&body, o, "/v1/models", MODELS_SECONDS_MAX, err);
-    if (status == STATUS_OK)
-        status = json_parse(&list, json_buffer_text(&body), err);
+    if (status == STATUS_OK && json_parse(&list, json_buffer_text(&body), NULL) != STATUS_OK)
+        status = error_set(err, STATUS_REFUSED,
+                           "%s answers /v1/models with something else than JSON: check the address",
+                           o->url);
     const json_t *first = json_array_get(json_object_get(list, "data"), 0);
     const char *id = json_string_value(json_object_get(first, "id"));
     if (status == STATUS_OK && !id)

@@ -73,9 +73,11 @@ void bench_table_print(FILE *to, const struct bench_run *run, const struct bench
         fputs("all\n", to);
     bench_figures_compute(f, run, o, -1);
     figures_print(to, f, o);
-    if (run->server_ttft_ms > 0 || run->server_e2el_ms > 0)
+    if (run->server_ttft_ms > 0 && run->server_e2el_ms > 0)
         fprintf(to, "server's own means: first token %.2f ms, end to end %.2f ms\n",
                 run->server_ttft_ms, run->server_e2el_ms);
+    else if (run->server_e2el_ms > 0)
+        fprintf(to, "server's own mean: end to end %.2f ms\n", run->server_e2el_ms);
     const struct bench_client_report *c = &run->client;
     fprintf(to, "client: %.0f %% of a core, events read at most %.2f ms late (p99)\n",
             c->cpu_share * 100, c->lag_p99_ms);

@@ -47,6 +47,12 @@ def test_generator_refuses():
     done = subprocess.run([WEFT, "bench", url, "--model", "a", "--trace", __file__],
                           capture_output=True, text=True)
     assert done.returncode == 1 and "line 1 is not an arrival" in done.stderr
+    for option in ("--output", "--report", "--request-log"):  # before a request is sent, or a model is loaded
+        for file in ("/no/such/folder/file", "/tmp", ""):
+            for measured in ((url, "--model", "a"), ("--model", "a")):
+                if measured[0] == url or option == "--output":
+                    done = subprocess.run([WEFT, "bench", *measured, option, file], capture_output=True, text=True)
+                    assert done.returncode == 1 and f"weft: {file} cannot be written" in done.stderr, done.stderr
 
 
 def traces(folder):
@@ -259,7 +265,10 @@ def test_generator_series():
     server = start(f"tiny={tiny()}")
     load = ("--model", "tiny", "--api-key", harness.KEY, "--concurrency", 2, "--num-prompts", 6, "--output-len", 3,
             "--no-progress")
-    both = json.loads(run(server.base, *load, "--against", server.base, "--runs", 2, "--json"))
+    done = subprocess.run([str(word) for word in (WEFT, "bench", server.base, *load, "--against", server.base, "--runs", 2,
+                                                  "--json")], capture_output=True, text=True, check=True)
+    assert "both sides are the same server" in done.stderr, done.stderr
+    both = json.loads(done.stdout)
     assert len(both["a"]["runs"]) == len(both["b"]["runs"]) == 2 and both["a"]["completed"] == 12
     comparison = both["comparison"]
     assert comparison["primary"] == "output_throughput" and comparison["pairs"] == 2
@@ -353,6 +362,12 @@ def test_generator_hostile():
         assert result["outcomes"][outcome] == 6, (outcome, result["outcomes"], result["lost_why"])
         start = '{"message": "??"}xxx' if outcome == "refused" else ""
         assert result["refused_why"][:20] == start and len(result["refused_why"]) < 256, result["refused_why"]
+        server.close()
+    page = b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<!doctype html>", b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"
+    for reply, says in zip(page, ("something else than JSON", "without the path of an API")):
+        server = Hostile([reply])
+        done = subprocess.run([WEFT, "bench", server.base], capture_output=True, text=True)
+        assert done.returncode == 1 and says in done.stderr, done.stderr
         server.close()
     server = Hostile([b"HTTP/1.1 200 OK\r\n\r\n"], drip=True)
     result = bench(server, "--model", "x", "--num-prompts", 2, "--concurrency", 2, "--timeout", 0.5, "--no-metrics")
