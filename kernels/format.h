@@ -56,12 +56,14 @@ struct weight_format_facts {
     uint32_t elements; // number of elements of a block, which has one scale if not nested
     uint32_t bytes;    // bytes of a block in a file; 0: no file has blocks of this format
     uint32_t bits;     // bits of a code
-    int32_t zero;      // code whose element is 0; unused if `least` is true
-    bool least;        // true if a group has a minimum, stored or computed from a zero point
-    bool nested;       // true if the scales of groups are codes, with a scale for each block
-    bool halves;       // true if each half of a group of 32 has its own scale
-    bool zeros;        // true if the minimum of a group is -scale * zero point
-    bool e2m1;         // true if codes are E2M1 and scales are powers of two
+    // Code whose element is 0; unused if `least` is true. MXFP4: 16, because a CPU multiplies twice
+    // the value of a code plus 16 as if it were a code.
+    int32_t zero;
+    bool least;  // true if a group has a minimum, stored or computed from a zero point
+    bool nested; // true if the scales of groups are codes, with a scale for each block
+    bool halves; // true if each half of a group of 32 has its own scale
+    bool zeros;  // true if the minimum of a group is -scale * zero point
+    bool e2m1;   // true if codes are E2M1 and scales are powers of two
 };
 
 // Returns twice the value of a 4-bit code of E2M1: 0, 1, 2, 3, 4, 6, 8 or 12, negative if bit 3 is

@@ -31,11 +31,13 @@ struct weight_shape {
     uint32_t n;       // output features, or rows of a table, or elements of a vector
     uint32_t k;       // input features, or width of a row
     // Number of parts; 0: the elements are of `dtype`. Otherwise the rows are held as codes with
-    // scales, each part in its format, and `dtype` has no meaning. k is then a multiple of the
-    // elements of a block. Only in formats of device_facts.codes or e4m3; no vectors. A
-    // weight of FP8 codes is a product and has one part. Its products with a row of x, summed in
-    // the order of other products: FP8 multiplies the sum by the row's scale; FP8_128 multiplies
-    // each sum of 128 columns by its scale and adds these in order within a part of 512 columns.
+    // scales, each part in its format, and `dtype` has no meaning. The device must have the format:
+    // those before FP8 if their bit in device_facts.codes is set, FP8 and FP8_128 if
+    // device_facts.e4m3 is true. k is then a multiple of the elements of a block; vectors are never
+    // held so. A weight of FP8 codes is a product and has one part. Its products with a row of x
+    // are summed in the order of other products. FP8: the sum is multiplied by the row's scale.
+    // FP8_128: each sum of 128 columns is multiplied by its scale, and these are added in order
+    // within a part of 512 columns.
     uint32_t part_count;
     struct weight_codes parts[WEIGHT_PARTS_MAX]; // their rows add up to n, or to n / stack
     // Number of matrices of n / stack rows each, one below the other, which all have these parts;
@@ -60,7 +62,7 @@ static inline uint32_t weight_matrix_rows(const struct weight_shape *shape)
 // once.
 struct weight {
     struct weight_shape shape;
-    void *data;   // device layout, including padding and the scales of int8 rows
+    void *data;   // device layout, with padding and the scales of int8 weights and of codes
     size_t bytes; // from weight_bytes()
 };
 
@@ -96,18 +98,26 @@ struct weight_int4 {
 };
 
 // The part of one checkpoint tensor that goes into a weight: rows x cols elements in host byte
-// order. Element (r, c) is the tensor's element first + r * stride + c. If map is not NULL, it
-// points at the tensor's first byte (at any alignment). If `format` is not WEIGHT_FLOATS, the
-// tensor is blocks of that format (then `first` and `stride` are multiples of a block's elements,
-// and the rows go into a part of the weight that has the same format). If map is NULL, the elements
-// are random: element i of the tensor is N(0, deviation) from Philox4x32-10(key = seed, counter =
-// i), equal on all devices. If int4 is not NULL, the elements are those of its matrix, map is not
-// used, stride is its k, and first is a multiple of the format's groups. If the format is FP8 or
-// FP8_128, the tensor is codes of one byte each, and `scales` has the scales of the source's rows;
-// in FP8_128 a source begins and ends, except at the weight's last row, at multiples of
-// FP8_SCALE_ROWS. A weight held as FP8 also takes floats: each row gets the scale max|w| / 448, and
-// its elements are rounded to the nearest code, ties to even. fd and offset give the
-// tensor's place in its file (a GPU reads it with O_DIRECT); fd is -1 if there is no file.
+// order. Element (r, c) is the tensor's element first + r * stride + c. The tensor is one of:
+//
+//   floats    `format` is WEIGHT_FLOATS, and map points at the tensor's first byte, at any
+//             alignment. A weight held as FP8 gives each row the scale max|w| / 448 and rounds its
+//             elements to the nearest code, ties to even.
+//   random    map and int4 are NULL. Element i of the tensor is N(0, deviation) from
+//             Philox4x32-10(key = seed, counter = i), equal on all devices.
+//   blocks    `format` is a format whose blocks files store, and map points at them. `first` and
+//             `stride` are multiples of a block's elements.
+//   arrays    int4 is not NULL: the elements are those of its matrix, and map is not used. stride
+//   is
+//             its k, and first is a multiple of the elements of a group of `format`.
+//   FP8       `format` is FP8 or FP8_128, map points at codes of one byte each, and `scales` has
+//   the
+//             scales of the source's rows. In FP8_128 a source begins and ends, except at the
+//             weight's last row, at multiples of FP8_SCALE_ROWS.
+//
+// If `format` is not WEIGHT_FLOATS, the rows go into a part of the weight that has this format. fd
+// and offset give the tensor's place in its file (a GPU reads it with O_DIRECT); fd is -1 if there
+// is no file.
 struct weight_source {
     const void *map;
     int fd;

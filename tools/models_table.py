@@ -34,12 +34,12 @@ memory it takes.
   CamemBERT and DistilBERT of the family `bert`, also where the table has "no". Rerankers in GGUF
   files need a head that is completely in the file: that of RoBERTa or ModernBERT, or the tokens of
   Qwen3-Reranker.
-- **Quantized folders.** A CPU holds MXFP4, and integers of 4 bits in groups of 32, 64 or 128, as
-  they are and others as int8; a GPU holds these and FP8 as they are, others as bfloat16. FP8 (a
-  scale per tensor, row or block of 128 x 128), AWQ (layout gemm), GPTQ (2, 3, 4 and 8 bits, also in
-  activation order), AutoRound, compressed-tensors (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8,
-  NVFP4, mixed), bitsandbytes (NF4, FP4, int8) and the MXFP4 of GPT-OSS. Other methods are refused
-  by name.
+- **Quantized folders.** weft reads FP8 (a scale per tensor, row or block of 128 x 128), AWQ (layout
+  gemm), GPTQ (2, 3, 4 and 8 bits, also in activation order), AutoRound, compressed-tensors
+  (integers, FP8, NVFP4, MXFP4), ModelOpt (FP8, NVFP4, mixed), bitsandbytes (NF4, FP4, int8) and the
+  MXFP4 of GPT-OSS, and refuses other methods by name. A CPU holds MXFP4, and integers of 4 bits in
+  groups that 32 divides, as they are and others as int8; a GPU holds these and FP8 as they are,
+  others as bfloat16 ([`OPERATING.md`](OPERATING.md#how-weights-are-held)).
 - **Rerankers without a score head.** `Qwen3ForCausalLM`, `Qwen2ForCausalLM` and `GemmaForCausalLM`
   are rerankers if the folder shows that they are Qwen3-Reranker, mxbai-rerank-v2,
   bge-reranker-v2-gemma or a fine-tune of one ([`OPERATING.md`](OPERATING.md)).

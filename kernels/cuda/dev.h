@@ -6,7 +6,8 @@
 // Fragments of mma m16n8k16 for lane l, r = l / 4, t = l % 4 (two 16-bit elements a word):
 //   A  a0 (r, 2t) a1 (r + 8, 2t) a2 (r, 2t + 8) a3 (r + 8, 2t + 8)
 //   B  b0 (k = 2t, n = r) b1 (k = 2t + 8, n = r)      C  c0 c1 (r, 2t) c2 c3 (r + 8, 2t)
-// Instructions are those of sm_80, except grid_wait and grid_trigger. nvcc runs with -fmad=false: a
+// Instructions are those of sm_80, except grid_wait and grid_trigger (sm_90) and, where the card
+// has it, the conversion of e4m3_to_f16 (sm_89). nvcc runs with -fmad=false: a
 // multiply-add is fused only if a kernel calls fmaf.
 #pragma once
 

@@ -4,9 +4,9 @@
 // smallest 2^-9; 0x7F and 0xFF are NaN; there are no infinities.
 //
 // Only integer operations and float32 are used, so that all cards and the emulator compute the same
-// bits. Elements of T are the codes' values times a power of two, because codes are only shifted
-// into place: multiply sums of their products by e4m3_factor. This is exact for all codes, as
-// subnormal numbers of T are exact on tensor cores too.
+// bits. A code becomes an element of T (bfloat16 or float16) by shifts alone, so the element is the
+// code's value divided by e4m3_factor: callers multiply sums of its products by the factor. This is
+// exact for all codes, because tensor cores compute subnormal numbers of T exactly.
 #pragma once
 
 #include "kernels/cuda/lane.h"
@@ -22,8 +22,8 @@ static __device__ __forceinline__ float e4m3_factor(f16)
 }
 
 // Converts four codes, the lowest byte first, to elements: *lo has the first two, *hi the others,
-// each code's value / e4m3_factor. NaN becomes 480 with its sign: a writer of codes must not store
-// it.
+// each code's value / e4m3_factor. A code of NaN becomes 480 / e4m3_factor with its sign, so
+// loaders make the scale a NaN where a code is one (weights.cu).
 static __device__ __forceinline__ void e4m3_unpack4(uint32_t codes, uint32_t *lo, uint32_t *hi,
                                                     bf16)
 {
@@ -58,7 +58,7 @@ static __device__ __forceinline__ uint32_t float_to_e4m3(float x)
 
 // Returns the byte at which column i of a key or value is stored: the pairs of 16 columns are in
 // the order 0 4 1 5 2 6 3 7, so that a lane finds the columns of its mma fragment in one word
-// (attn_math.h).
+// (scores_fp8 of attn_mma.h).
 static __device__ __forceinline__ uint32_t e4m3_place(uint32_t i)
 {
     return (i & ~15u) + (i & 6u) * 2 + (i >> 3 & 1u) * 2 + (i & 1u);

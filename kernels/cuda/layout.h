@@ -6,6 +6,7 @@
 
 enum { WEIGHT_ROUND = 32 }; // rows of weights are padded with zeros to a multiple of this
 
+// Returns the elements from one row of a weight to the next; not for codes of 4 bits.
 static inline uint32_t weight_stride(const struct weight_shape *shape)
 {
     return (shape->k + WEIGHT_ROUND - 1) / WEIGHT_ROUND * WEIGHT_ROUND;
@@ -24,7 +25,8 @@ static inline size_t weight_element_bytes(const struct weight_shape *shape)
 {
     return weight_e4m3(shape) ? 1 : dtype_bytes(shape->dtype);
 }
-// The scales of int8 and FP8 weights follow the rows. Returns their byte offset, and their number.
+// The float32 scales of int8 and FP8 weights follow the rows. weight_scales_at returns their byte
+// offset, weight_scale_count their number; neither is for codes of 4 bits (codes.h).
 static inline size_t weight_scales_at(const struct weight_shape *shape)
 {
     size_t bytes = (size_t)shape->n * weight_stride(shape);
