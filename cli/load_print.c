@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *facts_held(const struct model_facts *facts)
-{
-    return facts->formats[0] != '\0' ? facts->formats : dtype_name(facts->dtype);
-}
-
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;

@@ -6,10 +6,6 @@
 
 #include <stdio.h>
 
-// Returns the names of the formats of the weights if they are held as codes, else that of their
-// dtype; owned by the facts.
-const char *facts_held(const struct model_facts *facts);
-
 // Prints the plan of one model.
 void plan_print(FILE *out, const struct loaded_model *model);
 // Logs the memory plan of each device at level info. complete: true: with all entries of the plans;

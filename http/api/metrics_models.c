@@ -320,14 +320,13 @@ static void info_put(struct metrics *m)
     for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
         const struct served_copy *c = &m->view.served->copies[copy];
         const struct model_facts *facts = c->model->facts;
-        char labels[256], kept[96] = ",kv_dtype=\"\",block_size=\"\"";
+        char labels[384], kept[96] = ",kv_dtype=\"\",block_size=\"\"";
         if (facts->block_tokens > 0)
             snprintf(kept, sizeof kept, ",kv_dtype=\"%s\",block_size=\"%u\"",
                      dtype_name(facts->kv_dtype), facts->block_tokens);
         snprintf(labels, sizeof labels,
                  ",architecture=\"%s\",parameters=\"%" PRIu64 "\",dtype=\"%s\"%s,device=\"%s\"",
-                 facts->architecture, facts->parameter_count, dtype_name(facts->dtype), kept,
-                 c->device);
+                 facts->architecture, facts->parameter_count, facts_held(facts), kept, c->device);
         metric_model_labels(m, "model_info", copy, labels);
         json_put_literal(m->out, "1\n");
     }

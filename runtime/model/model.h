@@ -99,6 +99,13 @@ struct model_facts {
     struct step_limits limits; // capacity of a batch
 };
 
+// Returns the names of the formats of the weights if they are held as codes, else that of their
+// dtype; owned by the facts.
+static inline const char *facts_held(const struct model_facts *facts)
+{
+    return facts->formats[0] != '\0' ? facts->formats : dtype_name(facts->dtype);
+}
+
 // Adds an end-of-sequence id before model_open. False: not in the vocabulary, or 32 exist.
 bool model_facts_add_end(struct model_facts *facts, int32_t id);
 

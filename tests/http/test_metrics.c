@@ -539,6 +539,23 @@ static void test_plans_of_copies(void **state)
     assert_null(value_at("weft_model_memory_bytes" EMBED ",part=\"keys and values\"}"));
 }
 
+// The info of a model whose weights are codes names their formats.
+static void test_info_names_formats(void **state)
+{
+    (void)state;
+    const struct served_copy kept = fixture.copies[0];
+    struct model_facts coded = *fixture.models[0].facts;
+    struct served_model model = fixture.models[0];
+    snprintf(coded.formats, sizeof coded.formats, "Q4_K, Q6_K");
+    model.facts = &coded;
+    fixture.copies[0].model = &model;
+    page_get();
+    is("weft_model_info" CHAT ",architecture=\"LlamaForCausalLM\",parameters=\"5000000000\","
+       "dtype=\"Q4_K, Q6_K\",kv_dtype=\"float16\",block_size=\"64\",device=\"cpu\"}",
+       1);
+    fixture.copies[0] = kept;
+}
+
 // name[] omits all other families and their heads; other parameters have no effect.
 static void test_families_by_name(void **state)
 {
@@ -609,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_the_process),
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_plans_of_copies),
+        cmocka_unit_test(test_info_names_formats),
         cmocka_unit_test(test_families_by_name),
         cmocka_unit_test(test_ours_alone),
         cmocka_unit_test(test_clients_that_leave),
