@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constants of the GPUs: cards.json, and over them those that fit.py fitted to measurements (fitted.json). Each names its source."""
+"""The constants of the GPUs: those of cards.json, which the constants that fit.py fits to measurements (fitted.json) replace. Each names its source."""
 import json
 import pathlib
 

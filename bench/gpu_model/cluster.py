@@ -78,7 +78,7 @@ class Split:
             m.experts_product(rows, n, k, (pairs, used)) for n, k in ((2 * m.inner, m.hidden), (m.hidden, m.inner)))])
 
     def step(self, rows):
-        """Returns the seconds of a decode step and of its collectives."""
+        """Returns the seconds of a decode step, those of its collectives, and the error of the step."""
         m, s, ranks = self.model, self.shape, self.ranks
         hidden, heads = s["hidden"], (m.heads + 2 * m.kv_heads) * DIM
         norm = m.rows("add and norm of 4096: a row", rows * hidden / 4096, rows * hidden * 8)

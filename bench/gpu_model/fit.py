@@ -5,9 +5,9 @@
   bench/gpu_model/fit.py     writes fitted.json; to be run when there are new measurements, not when kernels change
 
 Products of cuBLASLt: rate, share of the memory's rate and gap of each GPU, from the better engine of each row of peers.json, for
-every second shape of PRODUCTS; the other shapes and weft's own products are held out. Attention: the start of a decode launch,
-and of prefill the start of an item and the factor on the cycles of its tiles, from the rows FIT_DECODE and FIT_PREFILL of the measured page; its other rows are held out,
-and so are all complete steps. Each fit minimises the sum of the logarithms' absolute errors over a grid. Attention's constants are
+every second shape of PRODUCTS; the other shapes and weft's own products are held out. Attention: the start of a decode
+launch; and for prefill the start of an item and the factor on the cycles of its tiles. They come from the rows FIT_DECODE and FIT_PREFILL
+of the measured page; its other rows are held out, and so are all complete steps. Each fit minimises, over a grid, the sum of |log(predicted / measured)|. Attention's constants are
 also used for the H100, which has the same processors. The A100 keeps its constants.
 """
 import json
