@@ -24,6 +24,7 @@ import serving
 ROOT = serving.ROOT
 BIN = serving.WEFT.parent
 RUNS, STREAMS, SECONDS, GAP_MS, TTFT_MS = 5, 500, 4, 10, 100
+BURST = 256  # events of a stream at a time that no client reads in time
 CORES = sorted(os.sched_getaffinity(0))[:2]
 
 
@@ -75,11 +76,11 @@ def own_errors():
 
 
 def overload():
-    with mock(TTFT_MS, GAP_MS, burst=64) as (url, _):
-        client = bench(url, "--concurrency", STREAMS, "--num-prompts", STREAMS, "--output-len", 1500)
+    with mock(TTFT_MS, GAP_MS, BURST) as (url, _):
+        client = bench(url, "--concurrency", STREAMS, "--num-prompts", STREAMS, "--output-len", 6000)
     own = client["client"]
     print("## A server that the client cannot keep up with\n\n"
-          f"{STREAMS} streams, 64 events of each every {GAP_MS} ms ({STREAMS * 64 * 1000 // GAP_MS:,} events per second "
+          f"{STREAMS} streams, {BURST} events of each every {GAP_MS} ms ({STREAMS * BURST * 1000 // GAP_MS:,} events per second "
           f"are offered): the client read {client['events'] / client['duration']:,.0f} events per second and reported: "
           f"`limited: {str(own['limited']).lower()}`, {own.get('why', '')}.\n")
 

@@ -21,7 +21,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 20000, REQUEST_MAX = 1 << 16, EVENTS_MAX = 512, BURST_MAX = 256 };
+enum {
+    CONNECTIONS_MAX = 20000,
+    REQUEST_MAX = 1 << 16,
+    EVENTS_MAX = 512,
+    BURST_MAX = 256,
+    CHUNK_MAX = 160
+};
 
 struct connection {
     char *in; // [bytes] of the request
@@ -44,6 +50,8 @@ static struct queue firsts, nexts;
 static struct bench_histogram ttft, gaps;
 static double ttft_s = 0.1, gap_s = 0.02;
 static int burst = 1;
+static char chunks[BURST_MAX * CHUNK_MAX]; // `burst` times the same event, as chunks of HTTP
+static size_t chunk_bytes;
 static int epoll;
 
 static void queue_push(struct queue *q, int fd)
@@ -137,31 +145,40 @@ static void connection_read(int fd)
     request_begin(fd);
 }
 
+#define EVENT_OPEN                                                                                 \
+    "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"created\":1,"                      \
+    "\"model\":\"mock\",\"choices\":["
+
+static void chunks_make(void)
+{
+    static const char event[] = EVENT_OPEN "{\"index\":0,\"delta\":{\"content\":\" a\"}}]}\n\n";
+    for (int i = 0; i < burst; i++)
+        chunk_bytes = (size_t)snprintf(chunks + (size_t)i * chunk_bytes, CHUNK_MAX, "%zx\r\n%s\r\n",
+                                       sizeof event - 1, event);
+}
+
 // Sends the next events of a connection, and the end after the last.
 static void event_send(int fd)
 {
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
-    static const char open[] =
-        "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"created\":1,"
-        "\"model\":\"mock\",\"choices\":[";
-    static const char event[] = "{\"index\":0,\"delta\":{\"content\":\" a\"}}]}\n\n";
     static const char done[] = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"; // 14 bytes
     struct connection *c = &connections[fd];
-    char out[512 + BURST_MAX * 128], usage[128];
+    char out[512 + sizeof chunks], usage[256];
     size_t bytes = 0;
     if (c->first)
         bytes = (size_t)snprintf(out, sizeof out, "%s", head);
-    for (int i = 0; i < burst && c->left > 0; i++, c->left--)
-        bytes += (size_t)snprintf(out + bytes, sizeof out - bytes, "%zx\r\n%s%s\r\n",
-                                  sizeof open + sizeof event - 2, open, event);
+    int count = c->left < burst ? c->left : burst;
+    memcpy(out + bytes, chunks, (size_t)count * chunk_bytes);
+    bytes += (size_t)count * chunk_bytes;
+    c->left -= count;
     if (c->left == 0) {
         int size = snprintf(usage, sizeof usage,
-                            "],\"usage\":{\"prompt_tokens\":32,\"completion_tokens\":%d,"
-                            "\"total_tokens\":%d}}\n\n",
+                            EVENT_OPEN "],\"usage\":{\"prompt_tokens\":32,"
+                                       "\"completion_tokens\":%d,\"total_tokens\":%d}}\n\n",
                             c->tokens, 32 + c->tokens);
-        bytes += (size_t)snprintf(out + bytes, sizeof out - bytes, "%zx\r\n%s%s\r\n%s",
-                                  sizeof open - 1 + (size_t)size, open, usage, done);
+        bytes += (size_t)snprintf(out + bytes, sizeof out - bytes, "%x\r\n%s\r\n%s", (unsigned)size,
+                                  usage, done);
     }
     double now = clock_s();
     if (send(fd, out, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)bytes) {
@@ -260,6 +277,7 @@ int main(int argc, char **argv)
             gap_s = atof(argv[i + 1]) / 1e3;
         else if (strcmp(argv[i], "--burst") == 0)
             burst = atoi(argv[i + 1]) < BURST_MAX ? atoi(argv[i + 1]) : BURST_MAX;
+    chunks_make();
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
