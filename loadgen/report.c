@@ -267,7 +267,7 @@ static void cell_put(struct json_buffer *out, double value)
 {
     json_put_literal(out, "<td>");
     if (isfinite(value))
-        json_put_format(out, value >= 1000 ? "%.0f" : "%.4g", value);
+        json_put_format(out, value >= 1000 ? "%.0f" : fabs(value) < 1e-4 ? "0" : "%.4g", value);
     json_put_literal(out, "</td>");
 }
 
@@ -362,18 +362,41 @@ static void length_put(struct json_buffer *out, const json_t *length)
                         strcmp(kind, "normal") == 0 ? "mean" : "lognormal with median", a, b);
 }
 
+// Writes a number of the load, of several points the least and the most. Returns the most.
+static double load_number_put(struct json_buffer *out, const json_t *run, const char *name)
+{
+    double least = INFINITY, most = -INFINITY;
+    size_t i;
+    json_t *point;
+    json_array_foreach(json_object_get(run, "points"), i, point)
+    {
+        least = fmin(least, number_of(point, name));
+        most = fmax(most, number_of(point, name));
+    }
+    if (!isfinite(least))
+        least = most = number_of(run, name);
+    json_put_format(out, "%g", least);
+    if (most > least)
+        json_put_format(out, " to %g", most);
+    return most;
+}
+
 // Writes when requests are sent.
 static void arrivals_put(struct json_buffer *out, const json_t *run)
 {
     bool open = strcmp(text_at(run, "loop"), "open") == 0;
     double clients = number_of(run, "max_concurrency");
     if (!open) {
-        json_put_format(out, "closed loop of %.0f clients", clients);
+        json_put_literal(out, "closed loop of ");
+        bool many = load_number_put(out, run, "max_concurrency") > 1;
+        json_put_literal(out, many ? " clients" : " client");
     } else if (json_object_get(run, "trace")) {
         json_put_literal(out, "open loop, arrivals of ");
         html_put(out, text_at(run, "trace"));
     } else {
-        json_put_format(out, "open loop, %g requests per second (", number_of(run, "request_rate"));
+        json_put_literal(out, "open loop, ");
+        load_number_put(out, run, "request_rate");
+        json_put_literal(out, " requests per second (");
         html_put(out, text_at(run, "arrival"));
         json_put_literal(out, ")");
     }

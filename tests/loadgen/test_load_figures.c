@@ -315,6 +315,16 @@ static void test_report(void **state)
     page.bytes = 0;
     load_check(&page);
     page.bytes = 0;
+    json_t *sweep =
+        json_pack("{s:s,s:i,s:s,s:[{s:i,s:f},{s:i},{s:i}]}", "loop", "closed", "max_concurrency", 4,
+                  "sweep", "concurrency", "points", "max_concurrency", 4, "median_ttft_ms", 1e-6,
+                  "max_concurrency", 1, "max_concurrency", 16);
+    bench_report_write(&page, sweep);
+    json_put_raw(&page, text_span("", 1));
+    assert_non_null(strstr(page.at, "Load: closed loop of 1 to 16 clients; "));
+    assert_null(strstr(page.at, "1e-06"));
+    json_decref(sweep);
+    page.bytes = 0;
     bench_report_write(&page, empty); // no member at all
     assert_true(page.bytes > 0);
     json_buffer_free(&page);
