@@ -10,7 +10,8 @@
 FOLDER contains smollm2-135m-BF16.gguf, bge-small-BF16.gguf and both with Q8_0, written by gguf_shapes.py;
 every program reads the same file. `experts` measures weft next to llama.cpp's server only, with the mixtures of
 experts mixture-1b-Q4_K_M.gguf and mixture-1b-Q8_0.gguf of FOLDER: answers for 1 and 16 clients, and prompts. Both
-servers run all the time; the one that is not measured is idle. Results are JSON files in FOLDER/results and Markdown
+servers run all the time; the one that is not measured is idle. The client of a root user has a
+real-time priority. Results are JSON files in FOLDER/results and Markdown
 rows on stdout; an interval is of 95 % by Student's t. Needs idle cores: the threads of llama.cpp spin. PEER_LLAMA and
 PEER_OPENVINO name the Python programs (python3) of environments with the PyPI packages xllamacpp and openvino-genai.
 WEFT_BUILD names the build folder.
@@ -95,9 +96,11 @@ class Run:
 
     def bench(self, name, port, *options):
         file = self.out / f"{name}.json"
-        command = [serving.WEFT, "bench", f"http://127.0.0.1:{port}", "--api-key", "bench", "--model", "chat",
-                   "--no-progress", "--no-metrics", "--output", file, *options]
-        subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, check=True)
+        # it shares the cores with two threads that compute, and must read each event when it arrives
+        first = ["chrt", "-f", "1"] if os.geteuid() == 0 else []
+        command = [*first, serving.WEFT, "bench", f"http://127.0.0.1:{port}", "--api-key", "bench",
+                   "--model", "chat", "--no-progress", "--no-metrics", "--output", file, *options]
+        subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=self.log, check=True)
         return json.loads(file.read_text())
 
     def chat(self, clients):
