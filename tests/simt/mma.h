@@ -20,7 +20,7 @@
 // x86-64 has versions with and without AVX2. The code that selects one runs before ThreadSanitizer
 // is ready, so there is only one version under it.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define MMA_CLONES __attribute__((target_clones("arch=haswell", "default"), optimize("O3")))
+#define MMA_CLONES __attribute__((target_clones("avx2", "default"), optimize("O3")))
 #else
 #define MMA_CLONES __attribute__((optimize("O3")))
 #endif
@@ -90,10 +90,25 @@ static inline float mma_toward_zero(double x)
 // Computes d = a b + d with a product rounded and added at a time.
 MMA_CLONES static inline void mma_multiply_rounded(float a[16][16], float b[16][8], float d[16][8])
 {
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++)
-                d[i][j] += a[i][k] * b[k][j];
+    typedef float row __attribute__((vector_size(32)));
+    for (int i = 0; i < 16; i += 4) { // four rows: independent sums, which stay in registers
+        row s0, s1, s2, s3, factor;
+        memcpy(&s0, d[i], sizeof s0);
+        memcpy(&s1, d[i + 1], sizeof s1);
+        memcpy(&s2, d[i + 2], sizeof s2);
+        memcpy(&s3, d[i + 3], sizeof s3);
+        for (int k = 0; k < 16; k++) {
+            memcpy(&factor, b[k], sizeof factor);
+            s0 += a[i][k] * factor;
+            s1 += a[i + 1][k] * factor;
+            s2 += a[i + 2][k] * factor;
+            s3 += a[i + 3][k] * factor;
+        }
+        memcpy(d[i], &s0, sizeof s0);
+        memcpy(d[i + 1], &s1, sizeof s1);
+        memcpy(d[i + 2], &s2, sizeof s2);
+        memcpy(d[i + 3], &s3, sizeof s3);
+    }
 }
 
 // Computes d = a b + d with the sums of a tensor core. A product's exponent is the sum of those of

@@ -12,6 +12,9 @@ extern simt_counts counts;
 
 float f16_widen(uint16_t bits)
 {
+    if ((bits & 0x7C00) != 0x7C00) // finite: by a multiplication, because x86-64 calls a library
+        return bits_float((uint32_t)(bits & 0x8000) << 16 | (uint32_t)(bits & 0x7FFF) << 13) *
+               0x1p112f;
     _Float16 h;
     memcpy(&h, &bits, 2);
     return (float)h;
@@ -108,52 +111,47 @@ void ldsm_t_run(void **frames)
     ldsm(frames, true);
 }
 
-static inline float widen(uint32_t word, int half, bool bf16)
+// Converts the two elements of a word; `step` apart in to.
+template <bool bf16> static inline void widen(float *to, int step, uint32_t word)
 {
-    uint16_t bits = (uint16_t)(word >> (16 * half));
-    if (!bf16)
-        return f16_widen(bits);
-    return bits_float((uint32_t)bits << 16);
+    to[0] = bf16 ? bits_float(word << 16) : f16_widen((uint16_t)word);
+    to[step] = bf16 ? bits_float(word & 0xFFFF0000) : f16_widen((uint16_t)(word >> 16));
 }
 
 // Fragments as in the PTX manual.
-static inline void mma(void **frames, bool bf16)
+template <bool bf16> static inline void mma(void **frames)
 {
     float a[16][16], b[16][8], d[16][8];
     for (int l = 0; l < LANES; l++) {
-        mma_frame *f = (mma_frame *)frames[l];
-        int r = l / 4, t = l % 4;
-        for (int h = 0; h < 2; h++) {
-            a[r][2 * t + h] = widen(f->a[0], h, bf16);
-            a[r + 8][2 * t + h] = widen(f->a[1], h, bf16);
-            a[r][2 * t + 8 + h] = widen(f->a[2], h, bf16);
-            a[r + 8][2 * t + 8 + h] = widen(f->a[3], h, bf16);
-            b[2 * t + h][r] = widen(f->b[0], h, bf16);
-            b[2 * t + 8 + h][r] = widen(f->b[1], h, bf16);
-            d[r][2 * t + h] = f->c[h];
-            d[r + 8][2 * t + h] = f->c[2 + h];
-        }
+        const mma_frame *f = (const mma_frame *)frames[l];
+        int r = l / 4, t = 2 * (l % 4);
+        widen<bf16>(&a[r][t], 1, f->a[0]);
+        widen<bf16>(&a[r + 8][t], 1, f->a[1]);
+        widen<bf16>(&a[r][t + 8], 1, f->a[2]);
+        widen<bf16>(&a[r + 8][t + 8], 1, f->a[3]);
+        widen<bf16>(&b[t][r], 8, f->b[0]);
+        widen<bf16>(&b[t + 8][r], 8, f->b[1]);
+        memcpy(&d[r][t], &f->c[0], 8);
+        memcpy(&d[r + 8][t], &f->c[2], 8);
     }
     static const enum mma_sums sums = mma_sums_read();
     mma_multiply(sums, bf16, a, b, d);
     for (int l = 0; l < LANES; l++) {
-        mma_frame *f = (mma_frame *)frames[l];
-        int r = l / 4, t = l % 4;
-        for (int h = 0; h < 2; h++) {
-            f->c[h] = d[r][2 * t + h];
-            f->c[2 + h] = d[r + 8][2 * t + h];
-        }
+        float *c = ((const mma_frame *)frames[l])->c;
+        int r = l / 4, t = 2 * (l % 4);
+        memcpy(&c[0], &d[r][t], 8);
+        memcpy(&c[2], &d[r + 8][t], 8);
     }
 }
 
 void mma_bf16_run(void **frames)
 {
-    mma(frames, true);
+    mma<true>(frames);
 }
 
 void mma_f16_run(void **frames)
 {
-    mma(frames, false);
+    mma<false>(frames);
 }
 
 // The data arrives at the wait that covers its group, and not before; until then the target is
