@@ -6,6 +6,7 @@
 // thread.
 #include "cli/command.h"
 #include "cli/load_print.h"
+#include "cli/logits_file.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -18,6 +19,7 @@ enum { TEXT_BYTES_MAX = 1 << 30, WINDOW_DEFAULT = 1024, WINDOW_MIN = 2 };
 
 struct perplexity_settings {
     const char *file;
+    const char *write_logits, *compare_logits; // NULL: not set
     uint32_t window, stride;
     bool json;
 };
@@ -30,6 +32,12 @@ static const struct option_row rows[] = {
     OPTION_NUMBER(
         "stride", OPTION_COUNT, AT(stride), 1, 1e9, "half a window",
         "tokens from the start of a window to the start of the next; each token counts once"),
+    OPTION_ROW("write-logits", OPTION_TEXT, AT(write_logits), "none",
+               "file for the logits of each predicted token, four bytes for each entry of the "
+               "vocabulary"),
+    OPTION_ROW("compare-logits", OPTION_TEXT, AT(compare_logits), "none",
+               "file of --write-logits, of another dtype or device, that the logits are compared "
+               "with"),
     OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "print one JSON object instead of lines"),
 };
 
@@ -42,6 +50,7 @@ struct reading {
     uint64_t step, patience_ns;
     double sum; // sum of -log p
     uint64_t count;
+    struct logits_file logits_file;
 };
 
 // Returns -log p of the token.
@@ -84,8 +93,11 @@ static enum status step_run(struct reading *r, const int32_t *next, uint32_t cou
         status = model_sample(r->model, NULL, 0, err);
     if (status == STATUS_OK)
         status = model_collect(r->model, &out, clock_ns() + r->patience_ns, err);
-    for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
-        r->sum += token_surprise(r->logits + (size_t)i * r->facts->vocab, r->facts->vocab, next[i]);
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+        const float *logits = r->logits + (size_t)i * r->facts->vocab;
+        r->sum += token_surprise(logits, r->facts->vocab, next[i]);
+        status = logits_file_add(&r->logits_file, next[i], logits, err);
+    }
     r->count += status == STATUS_OK ? count : 0;
     return status;
 }
@@ -163,9 +175,11 @@ static enum status text_read(struct session *session, const char *file, int32_t 
     return status;
 }
 
-static enum status stride_check(const void *settings, struct error *err)
+static enum status settings_check(const void *settings, struct error *err)
 {
     const struct perplexity_settings *s = settings;
+    if (s->write_logits != NULL && s->compare_logits != NULL)
+        return error_set(err, STATUS_INVALID, "give --write-logits or --compare-logits, not both");
     if (s->window == 0 || s->stride < s->window)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -186,7 +200,17 @@ static enum status windows_choose(struct perplexity_settings *s, const struct mo
     if (s->window > most)
         return error_set(err, STATUS_INVALID, "--window %u is over the model's %u tokens",
                          s->window, most);
-    return stride_check(s, err); // once more, because the default window depends on the model
+    return settings_check(s, err); // once more, because the default window depends on the model
+}
+
+// Prints the figures of the comparison: at the end of the JSON object, or as a line.
+static void comparison_print(const struct logits_file *f, bool json)
+{
+    double count = (double)f->count;
+    const char *form = json ? ",\"kl_divergence\":%.4g,\"equal_best\":%.6g,\"logit_error\":%.4g"
+                            : "compared: KL divergence %.4g nats, equal best tokens %.6g, mean "
+                              "error of a logit %.4g\n";
+    printf(form, f->divergence / count, (double)f->equal / count, f->difference / count);
 }
 
 static void result_print(const struct reading *r, const struct perplexity_settings *s, size_t bytes)
@@ -194,11 +218,24 @@ static void result_print(const struct reading *r, const struct perplexity_settin
     double perplexity = exp(r->sum / (double)r->count);
     double bits = r->sum / log(2.0) / (double)bytes;
     const char *form = s->json ? "{\"perplexity\":%.6g,\"tokens\":%llu,\"bits_per_byte\":%.6g,"
-                                 "\"window\":%u,\"stride\":%u,\"dtype\":\"%s\"}\n"
+                                 "\"window\":%u,\"stride\":%u,\"dtype\":\"%s\""
                                : "perplexity %.6g\ntokens %llu\nbits per byte %.6g\nwindow %u, "
                                  "stride %u, %s\n";
     printf(form, perplexity, (unsigned long long)r->count, bits, s->window, s->stride,
            facts_held(r->facts));
+    if (r->logits_file.compares)
+        comparison_print(&r->logits_file, s->json);
+    if (s->json)
+        printf("}\n");
+}
+
+static enum status reading_logits_open(struct reading *r, const struct perplexity_settings *s,
+                                       struct error *err)
+{
+    struct logits_head head = {.vocab = r->facts->vocab, .window = s->window, .stride = s->stride};
+    bool compares = s->compare_logits != NULL;
+    return logits_file_open(&r->logits_file, compares ? s->compare_logits : s->write_logits,
+                            compares, &head, err);
 }
 
 static enum status perplexity_measure(struct session *session, void *settings, struct error *err)
@@ -214,6 +251,7 @@ static enum status perplexity_measure(struct session *session, void *settings, s
         return status;
     struct reading r;
     reading_open(&r, session);
+    status = reading_logits_open(&r, s, err);
     uint32_t done = 1; // tokens [0, done) are in the result; the first cannot be predicted
     for (uint32_t at = 0; status == STATUS_OK && done < count; at += s->stride) {
         uint32_t size = count - at < s->window ? count - at : s->window;
@@ -223,6 +261,7 @@ static enum status perplexity_measure(struct session *session, void *settings, s
     }
     if (status == STATUS_OK && !isfinite(r.sum))
         status = error_set(err, STATUS_DEVICE_FAULT, "the result of the model is not finite");
+    status = logits_file_close(&r.logits_file, status, err);
     if (status == STATUS_OK)
         result_print(&r, s, bytes);
     heap_free(r.batch);
@@ -241,7 +280,7 @@ int command_perplexity(const struct command *self, int argc, char **argv)
                                       .settings = &s,
                                       .second = &s.file,
                                       .kind = MODEL_GENERATOR,
-                                      .settings_check = stride_check,
+                                      .settings_check = settings_check,
                                       .body = perplexity_measure};
     return session_command_run(&command);
 }

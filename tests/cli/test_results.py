@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -152,6 +153,57 @@ class Results(unittest.TestCase):
         self.assertEqual(measured("--window", str(len(ids)))["perplexity"], whole["perplexity"])
         self.assertEqual([measured(*o)["dtype"] for o in ((), ("--dtype", "int8"))], ["bfloat16", "int8"])
         self.fails(2, "--window must be a whole number from 2 ", "perplexity", CHAT, file, "--window", "1")
+
+    def test_logits_are_compared(self):
+        file, logits = self.folder / "text", self.folder / "logits"
+        file.write_text("This red river remembers the shore across winter. This machine finds a pattern.")
+
+        def measured(*options):
+            return json.loads(self.out("perplexity", CHAT, file, "--json", "--window", "16", "--dtype", *options))
+        first = measured("float32", "--write-logits", logits)
+        self.assertNotIn("kl_divergence", first)
+        data = logits.read_bytes()
+        vocab, window, stride = struct.unpack_from("=8x3I", data)
+        record = struct.Struct(f"=i{vocab}f")
+        self.assertEqual((window, stride, len(data)), (16, 8, 24 + first["tokens"] * record.size))
+        rows = [record.unpack_from(data, 24 + i * record.size) for i in range(first["tokens"])]
+        self.assertEqual([row[0] for row in rows],
+                         json.loads(self.out("tokenize", CHAT, feed=file.read_bytes()))[1:])
+        logs = [math.log(sum(math.exp(x) for x in row[1:])) - row[1 + row[0]] for row in rows]
+        self.assertAlmostEqual(math.log(first["perplexity"]), sum(logs) / len(logs), 4)
+        same = measured("float32", "--compare-logits", logits)
+        self.assertEqual([same[k] for k in ("perplexity", "kl_divergence", "equal_best", "logit_error")],
+                         [first["perplexity"], 0, 1, 0])
+        # logits that are twice as large: errors and divergence by plain sums
+        logits.write_bytes(data[:24] + b"".join(record.pack(row[0], *(2 * x for x in row[1:])) for row in rows))
+        got = measured("float32", "--compare-logits", logits)
+        divergence = error = 0
+        for row in rows:
+            p, q = ([math.exp(factor * x) for x in row[1:]] for factor in (2, 1))
+            divergence += sum(a / sum(p) * math.log(a / sum(p) / (b / sum(q))) for a, b in zip(p, q))
+            error += sum(abs(x) for x in row[1:]) / vocab
+        self.assertAlmostEqual(got["kl_divergence"], divergence / len(rows), 3)
+        self.assertAlmostEqual(got["logit_error"], error / len(rows), 3)
+        self.assertEqual(got["equal_best"], 1)
+        logits.write_bytes(data[:24] + b"".join(record.pack(row[0], *(-x for x in row[1:])) for row in rows))
+        line = self.out("perplexity", CHAT, file, "--window", "16", "--compare-logits", logits).decode().splitlines()[-1]
+        self.assertRegex(line, r"^compared: KL divergence [0-9.e+]+ nats, equal best tokens 0, mean error of a logit [0-9.]+$")
+
+    def test_logits_that_do_not_fit_are_refused(self):
+        file, logits = self.folder / "text", self.folder / "logits"
+        file.write_text("This red river remembers the shore across winter.")
+        self.out("perplexity", CHAT, file, "--write-logits", logits)
+        compared = ("--compare-logits", logits)
+        self.fails(1, "window 1024, stride 512; here they are 503, 1024 and 1", "perplexity", CHAT, file, *compared, "--stride", "1")
+        data = logits.read_bytes()
+        for damaged, says in ((data[:-1], " ends after "), (data + b"x", " has logits of more tokens"),
+                              (data[:24] + b"\x7f" + data[25:], " has logits of another text: token 1 differs"),
+                              (b"", " has no logits; "), (b"x" + data[1:], " has no logits; ")):
+            logits.write_bytes(damaged)
+            self.fails(1, f"{logits}{says}", "perplexity", CHAT, file, *compared)
+        self.fails(1, "none: No such file", "perplexity", CHAT, file, "--compare-logits", self.folder / "none")
+        self.fails(1, "No space left", "perplexity", CHAT, file, "--write-logits", "/dev/full")
+        self.fails(2, "not both", "perplexity", CHAT, file, *compared, "--write-logits", logits)
 
     def test_what_inspect_shows(self):
         shown = self.out("inspect", CHAT).decode()
