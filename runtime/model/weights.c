@@ -472,9 +472,10 @@ static const struct tensor *type_tensor(const struct lister *p)
 
 // Chooses the dtype of the products if --dtype is not given. tensor: see type_tensor; held: its
 // dtype, for quantised elements bfloat16.
-static enum dtype dtype_default(const struct lister *p, const struct device_facts *facts,
-                                const struct tensor *tensor, enum dtype held)
+static enum dtype dtype_default(const struct lister *p, const struct tensor *tensor,
+                                enum dtype held)
 {
+    const struct device_facts *facts = &p->facts;
     bool first = p->args->sizes->rank == 0; // one rank logs
     const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
     if (packed || (tensor && tensor->blocks))
@@ -489,37 +490,39 @@ static enum dtype dtype_default(const struct lister *p, const struct device_fact
 }
 
 // Returns true if quantised tensors are held in their own format.
-static bool codes_held(const struct weight_list_args *args)
+static bool codes_held(const struct lister *p)
 {
-    struct device_facts facts;
-    args->api->facts(args->device, &facts);
-    return args->dtype < 0 && args->tensors && facts.codes;
+    return p->args->dtype < 0 && p->args->tensors && p->facts.codes;
 }
 
 // Returns true if FP8 tensors are held as their codes, or products are quantised to FP8.
-static bool e4m3_held(const struct weight_list_args *args)
+static bool e4m3_held(const struct lister *p)
 {
-    struct device_facts facts;
-    args->api->facts(args->device, &facts);
-    return (args->dtype < 0 || args->dtype == MODEL_FP8) && facts.e4m3;
+    return (p->args->dtype < 0 || p->args->dtype == MODEL_FP8) && p->facts.e4m3;
+}
+
+// Returns the state before anything is listed.
+static struct lister lister_begin(const struct weight_list_args *args)
+{
+    struct lister p = {.args = args, .config = args->config};
+    args->api->facts(args->device, &p.facts);
+    return p;
 }
 
 uint32_t weight_list_unit(const struct weight_list_args *args)
 {
-    struct lister p = {.args = args, .config = args->config};
+    struct lister p = lister_begin(args);
     char name[NAME_MAX_BYTES];
-    if (!args->tensors || (!codes_held(args) && !e4m3_held(args)))
+    if (!args->tensors || (!codes_held(&p) && !e4m3_held(&p)))
         return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);
     weight_name(name, &p, args->config->arch->names->down.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(args->tensors, name);
     if (!tensor && weight_shared_name(name, &p)) // all layers have experts
         tensor = tensors_find(args->tensors, name);
-    struct device_facts facts;
-    args->api->facts(args->device, &facts);
     enum weight_format format = weight_tensor_format(tensor);
-    bool held = format >= WEIGHT_FP8 ? e4m3_held(args)
-                                     : weight_held_format(&facts, tensor) != WEIGHT_FLOATS;
+    bool held = format >= WEIGHT_FP8 ? e4m3_held(&p)
+                                     : weight_held_format(&p.facts, tensor) != WEIGHT_FLOATS;
     return held ? weight_format_facts(format)->elements : 1;
 }
 
@@ -534,26 +537,24 @@ static void dtypes_choose(struct lister *p)
                                    : tensor->dtype;
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;
-    struct device_facts facts;
-    p->args->api->facts(p->args->device, &facts);
-    list->codes = codes_held(p->args);
+    list->codes = codes_held(p);
     list->int4 = p->args->dtype == MODEL_INT4;
     list->fp8 = p->args->dtype == MODEL_FP8;
-    list->e4m3 = e4m3_held(p->args);
+    list->e4m3 = e4m3_held(p);
     if (list->fp8 && held == DTYPE_F32)
         held = DTYPE_BF16; // the products of FP8 codes
     if (list->int4 && held == DTYPE_F32)
-        held = facts.activation[DTYPE_I8]; // floats next to products of 4 bits
+        held = p->facts.activation[DTYPE_I8]; // floats next to products of 4 bits
     list->dtype = list->int4 || list->fp8 ? held
                   : p->args->dtype >= 0   ? (enum dtype)p->args->dtype
-                                          : dtype_default(p, &facts, tensor, held);
+                                          : dtype_default(p, tensor, held);
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)
         return;
     // Tables and score heads are not quantised. Their type must have the same activations as the
     // products.
-    enum dtype act = facts.activation[DTYPE_I8];
-    list->side = facts.activation[held] == act ? held : act;
+    enum dtype act = p->facts.activation[DTYPE_I8];
+    list->side = p->facts.activation[held] == act ? held : act;
 }
 
 // Logs how quantised weights are held: as codes, or as floats.
@@ -602,7 +603,9 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
                              struct error *err)
 {
     *out = (struct weight_list){.entries = NULL};
-    struct lister p = {.args = args, .config = args->config, .list = out, .err = err};
+    struct lister p = lister_begin(args);
+    p.list = out;
+    p.err = err;
     const struct model_config *c = args->config;
     out->table_count = MODEL_WEIGHT_COUNT + c->layers * LAYER_WEIGHT_COUNT;
     out->entries = heap_alloc_zeroed(out->table_count, sizeof *out->entries);

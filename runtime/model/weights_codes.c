@@ -136,23 +136,22 @@ void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
     bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
-    struct device_facts facts;
-    p->args->api->facts(p->args->device, &facts);
+    const struct device_facts *facts = &p->facts;
     if (p->list->int4) {
-        int4_choose(&facts, entry);
+        int4_choose(facts, entry);
         return;
     }
     if (p->list->e4m3 && fp8_choose(p, entry))
         return;
     if (!p->list->codes || shape->use == WEIGHT_VECTOR || table ||
-        (shape->use != WEIGHT_PRODUCT && !facts.code_tables))
+        (shape->use != WEIGHT_PRODUCT && !facts->code_tables))
         return;
-    if ((all_quantised(entry) && needs_other(&facts, entry)) || !stack_alike(&facts, entry)) {
-        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : facts.unheld_runs_as;
+    if ((all_quantised(entry) && needs_other(facts, entry)) || !stack_alike(facts, entry)) {
+        shape->dtype = shape->use == WEIGHT_ROWS ? shape->dtype : facts->unheld_runs_as;
         return;
     }
     for (uint32_t i = 0; i < entry->part_count / weight_stack(shape); i++) {
-        enum weight_format format = part_format(&facts, &entry->parts[i]);
+        enum weight_format format = part_format(facts, &entry->parts[i]);
         if (format == WEIGHT_FLOATS) {
             shape->part_count = 0;
             return;

@@ -11,9 +11,7 @@
 // device multiplies activations with float32, because their rounding would change the choice.
 static enum dtype router_dtype(const struct lister *p)
 {
-    struct device_facts facts;
-    p->args->api->facts(p->args->device, &facts);
-    bool same = facts.activation[DTYPE_F32] == facts.activation[p->list->dtype];
+    bool same = p->facts.activation[DTYPE_F32] == p->facts.activation[p->list->dtype];
     return same ? DTYPE_F32 : p->list->side;
 }
 
