@@ -23,7 +23,8 @@ struct step_shape {
     bool tied, encoder;
     uint32_t tokens_max;          // most tokens per step
     uint32_t fewer_rows, shorter; // divisors of the rows and lengths of the cases
-    uint32_t experts, chosen; // of a mixture, whose experts have the width `intermediate`; 0: dense
+    uint32_t experts,
+        chosen; // experts of a layer and of a token, each of the width `intermediate`; 0: dense
 };
 
 // Decode rows at a context length, and prompts to prefill, in one step.

@@ -80,7 +80,7 @@ struct device_need {
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
-    enum dtype kv;      // of keys and values in KV blocks
+    enum dtype kv;      // type of keys and values in KV blocks
     uint32_t width_max; // largest k or n of any product, vocabulary included; a stack counts with
                         // the n of one matrix
     uint32_t layers;

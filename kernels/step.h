@@ -57,7 +57,7 @@ struct step_row {       // 32 bytes
 
 struct step_change { // one block-table entry
     uint32_t slot;
-    uint32_t index; // which block of the sequence
+    uint32_t index; // index of the block in the sequence
     uint32_t units; // offset of the block from the KV base, in TABLE_UNIT_BYTES
 };
 

@@ -39,7 +39,7 @@ struct weight_shape {
     // FP8_128: each sum of 128 columns is multiplied by its scale, and these are added in order
     // within a part of 512 columns.
     uint32_t part_count;
-    struct weight_codes parts[WEIGHT_PARTS_MAX]; // their rows add up to n, or to n / stack
+    struct weight_codes parts[WEIGHT_PARTS_MAX]; // the sum of their rows is n, or n / stack
     // Number of matrices of n / stack rows each, one below the other, which all have these parts;
     // 0: one matrix. For ops->gemm_experts, with n / stack a multiple of EXPERT_ROWS_UNIT.
     uint32_t stack;

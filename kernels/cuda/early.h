@@ -36,7 +36,7 @@ struct prefetch_run {
 };
 enum {
     PREFETCH_LINE = 128,
-    PREFETCH_BYTES = 4 << 20, // what memory delivers in a little more than a microsecond
+    PREFETCH_BYTES = 4 << 20, // memory delivers that many in a little more than a microsecond
     PREFETCH_EACH = 16,       // most lines per thread
     PREFETCH_ROWS = 32,       // for more tokens, products are bound by math
 };

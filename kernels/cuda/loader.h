@@ -48,7 +48,7 @@ struct codes_band {
     const uint32_t *row;                   // [count] row of the band of each row that is written
     uint32_t count, rows;                  // rows to write; rows of the band
     uint32_t columns, column; // columns of a row; index of the first in the file's matrix
-    uint32_t elements;        // of a group of the format that holds them; Q4_K: of a block
+    uint32_t elements;        // number in a group of the format that holds them; Q4_K: in a block
     enum weight_int4_order order;
     enum dtype scale_dtype;
     bool e2m1;
