@@ -3,7 +3,9 @@
 #include "runtime/model/unused.h"
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/safe.h"
+#include "runtime/model/dequantise.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +100,35 @@ static bool wrapper_spare(const char *name, const struct model_config *config)
            (wrapper_other(wrapper, name) || (config->tied && wrapper_head(wrapper, name)));
 }
 
+// Logs that scales of keys and values in 8 bits are not used. With a scale above 1 the checkpoint
+// expects numbers beyond the range of e4m3, which --kv-cache-dtype fp8 would cut.
+static void kv_scales_note(const struct tensors *tensors, const char *folder)
+{
+    uint32_t found = 0;
+    float largest = 0;
+    for (uint32_t i = 0; i < tensors_count(tensors); i++) {
+        const struct tensor *tensor = tensors_at(tensors, i);
+        const char *name = tensor->name.at;
+        bool scales = tensor->dtype >= 0 && tensor->dtype <= DTYPE_F16;
+        if ((!ends_with(name, ".k_scale") && !ends_with(name, ".v_scale")) || !scales)
+            continue;
+        found++;
+        uint64_t count = tensor->bytes / dtype_bytes((enum dtype)tensor->dtype);
+        for (uint64_t k = 0; k < count; k++) {
+            float scale;
+            struct tensor_place place = {.rows = 1, .first_col = (uint32_t)k, .cols = 1};
+            tensor_rows_read(&scale, tensor, &place);
+            largest = scale > largest ? scale : largest;
+        }
+    }
+    if (found > 0)
+        log_line(largest > 1 ? LOG_WARNING : LOG_INFO,
+                 "%s: the scales of keys and values in 8 bits (k_scale, v_scale; the largest is "
+                 "%g) are not used: --kv-cache-dtype fp8 has the scale 1%s",
+                 folder, (double)largest,
+                 largest > 1 ? " and would cut keys or values of this model, do not use it" : "");
+}
+
 enum status unused_check(const struct weight_list *list, const struct weight_list_args *args,
                          const char *prefix, struct error *err)
 {
@@ -135,5 +166,7 @@ enum status unused_check(const struct weight_list *list, const struct weight_lis
                            gguf ? "the model's Hugging Face folder" : "another model");
     }
     heap_free(used);
+    if (status == STATUS_OK)
+        kv_scales_note(tensors, config->weights_folder);
     return status;
 }

@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 static struct device *device;
 static struct error err;
 static char folder[64];
+static int value_kind = 8; // values of the additional tensor; -1: around 1 (golden.h)
 
 // Writes the folder of a golden model. config: patch of config.json. tensor: name of one more
 // tensor, or NULL; rows, cols: its shape.
@@ -30,7 +32,7 @@ static void put(const char *model, const char *config, const char *tensor, int r
     json_object_update(json_object_get(golden, "config"), more);
     if (tensor)
         json_array_append_new(json_object_get(golden, "tensors"),
-                              json_pack("[s, [i, i], i]", tensor, rows, cols, 8));
+                              json_pack("[s, [i, i], i]", tensor, rows, cols, value_kind));
     if (folder[0])
         folder_remove(folder);
     folder_make(folder);
@@ -114,6 +116,33 @@ static void test_harmless_tensors_are_accepted(void **state)
         accepted(cases[i].model);
         put(cases[i].model, cases[i].config, cases[i].tensor, 4, 4);
         accepted(cases[i].tensor);
+    }
+}
+
+// Scales of keys and values are not used; one line says so, a warning if a scale is above 1.
+static void test_scales_of_keys_are_named(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char text[4096] = "";
+        FILE *caught = tmpfile();
+        int err_fd = dup(STDERR_FILENO);
+        assert_true(caught && err_fd >= 0);
+        value_kind = i == 2 ? -1 : 8;
+        put("llama", "{}", i == 0 ? NULL : "model.layers.1.self_attn.v_proj.v_scale", 4, 4);
+        value_kind = 8;
+        dup2(fileno(caught), STDERR_FILENO);
+        accepted("scales of values");
+        dup2(err_fd, STDERR_FILENO);
+        close(err_fd);
+        rewind(caught);
+        text[fread(text, 1, sizeof text - 1, caught)] = '\0';
+        fclose(caught);
+        const char *line =
+            strstr(text, "the scales of keys and values in 8 bits (k_scale, v_scale;");
+        assert_int_equal(line != NULL, i > 0);
+        assert_int_equal(line && strstr(line, " would cut keys or values of this model"), i == 2);
+        assert_int_equal(strstr(text, "warning") != NULL, i == 2);
     }
 }
 
@@ -222,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unused_tensors_are_refused),
         cmocka_unit_test(test_harmless_tensors_are_accepted),
+        cmocka_unit_test(test_scales_of_keys_are_named),
         cmocka_unit_test(test_quantised_folders_are_named),
         cmocka_unit_test(test_quantised_tensors_are_the_reason),
         cmocka_unit_test(test_numbers_that_are_not_finite_are_read),
