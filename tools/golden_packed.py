@@ -301,6 +301,9 @@ MODELS = {
     "fp8-block": ({"": Fp8(".weight_scale_inv", "block", "gptqmodel")},
                   fp8_config(activation_scheme="dynamic", weight_block_size=[128, 128]), {}, 320,
                   "FP8, blocks of 128 x 128; FP8, a scale per tensor", "int8"),
+    "fp8-experts": ({"": Fp8(".weight_scale_inv", "block", None)},
+                    fp8_config(activation_scheme="dynamic", weight_block_size=[128, 128]), {}, 256,
+                    "FP8, blocks of 128 x 128; FP8, a scale per tensor", "int8"),
     "modelopt-fp8": ({"": Fp8(".weight_scale", "tensor", None, (".input_scale",))}, {},
                      {"hf_quant_config.json": {"producer": {"name": "modelopt"}, "quantization": {
                          "quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}}, 256,
@@ -390,6 +393,16 @@ def hash_of(weight):
     return f"{value:016x}"
 
 
+def matrices(key, tensor):
+    """Returns the name in a checkpoint and the tensor of each parameter that a parameter of transformers consists of."""
+    if tensor.dim() != 3:  # [experts][rows][columns]
+        return [(key, tensor)]
+    base, _, kind = key.rpartition(".")
+    split = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}[kind]
+    return [(f"{base}.{expert}.{part}.weight", piece) for expert, whole in enumerate(tensor)
+            for part, piece in zip(split, whole.chunk(len(split)))]
+
+
 def make(name, check):
     formats, keys, files, inner, words, held = MODELS[name]
     seed = sum(ord(c) << (i % 24) for i, c in enumerate(name)) + 1
@@ -397,7 +410,13 @@ def make(name, check):
               "num_hidden_layers": 1, "num_attention_heads": HEADS, "num_key_value_heads": KV, "head_dim": DIM,
               "intermediate_size": inner, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
               "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config)).double().eval()
+    family = "Llama"
+    if name == "fp8-experts":
+        family = "Qwen3Moe"
+        config |= {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 4,
+                   "num_experts_per_tok": 2, "moe_intermediate_size": inner, "norm_topk_prob": True}
+    model = getattr(transformers, family + "ForCausalLM")._from_config(
+        getattr(transformers, family + "Config")(**config), experts_implementation="eager").double().eval()
     entries, tensors, weights, libraries, shared = [], {}, {}, set(), {}
 
     def add(key, dtype, shape, *content):
@@ -410,7 +429,7 @@ def make(name, check):
         return tensors[key]
 
     with torch.no_grad():
-        for key, tensor in sorted(model.state_dict().items()):
+        for key, tensor in (pair for item in sorted(model.state_dict().items()) for pair in matrices(*item)):
             n, k = list(tensor.shape) + [1] * (2 - tensor.dim())
             if "_proj" in key:
                 base = key.removesuffix(".weight")

@@ -26,10 +26,11 @@
 enum { VOCAB = 64 };
 
 static const char *const all[] = {
-    "fp8-tensor", "fp8-row",        "fp8-block",  "modelopt-fp8", "awq",      "gptq-4",
-    "gptq-even",  "gptq-order",     "gptq-2",     "gptq-3",       "gptq-8",   "pack-4",
-    "pack-4z",    "pack-8",         "pack-order", "int-8",        "int-8z",   "pack-nvfp4",
-    "pack-mxfp4", "modelopt-mixed", "bnb-nf4",    "bnb-fp4",      "bnb-int8", "gpt-oss"};
+    "fp8-tensor", "fp8-row",   "fp8-block",  "modelopt-fp8", "awq",
+    "gptq-4",     "gptq-even", "gptq-order", "gptq-2",       "gptq-3",
+    "gptq-8",     "pack-4",    "pack-4z",    "pack-8",       "pack-order",
+    "int-8",      "int-8z",    "pack-nvfp4", "pack-mxfp4",   "modelopt-mixed",
+    "bnb-nf4",    "bnb-fp4",   "bnb-int8",   "gpt-oss",      "fp8-experts"};
 static const char *const *models = all;
 static uint32_t model_count = sizeof all / sizeof all[0];
 
@@ -122,11 +123,9 @@ static void test_weights(void **state)
 // size of 320 columns cannot be cut at blocks of 128.
 static const char *formats_fp8(const char *model)
 {
-    static const char *const formats[][2] = {{"fp8-tensor", "FP8"},
-                                             {"fp8-row", "FP8"},
-                                             {"fp8-block", "FP8_128, FP8"},
-                                             {"modelopt-fp8", "FP8"},
-                                             {"modelopt-mixed", "FP8"}};
+    static const char *const formats[][2] = {
+        {"fp8-tensor", "FP8"},           {"fp8-row", "FP8"},      {"fp8-block", "FP8_128, FP8"},
+        {"fp8-experts", "FP8_128, FP8"}, {"modelopt-fp8", "FP8"}, {"modelopt-mixed", "FP8"}};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (strcmp(model, formats[i][0]) == 0)
             return formats[i][1];
