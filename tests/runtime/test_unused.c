@@ -119,7 +119,8 @@ static void test_harmless_tensors_are_accepted(void **state)
     }
 }
 
-// Scales of keys and values are not used; one line says so, a warning if a scale is above 1.
+// Scales of keys and values are not used. The log has one line about it, a warning if a scale is
+// above 1.
 static void test_scales_of_keys_are_named(void **state)
 {
     (void)state;
