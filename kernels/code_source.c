@@ -55,7 +55,9 @@ static const char *int4_check(const struct weight_format_facts *f,
         return "the source reaches beyond the matrix";
     if (m->scale_dtype == DTYPE_I8 || m->scale_dtype >= DTYPE_COUNT)
         return "scales are float32, bfloat16 or float16";
-    return int4_scales_high(source) ? "a scale is above the largest float16" : NULL;
+    return int4_scales_high(source) ? "a scale is above the largest float16 (--dtype bfloat16 "
+                                      "converts the weights)"
+                                    : NULL;
 }
 
 const char *code_source_check(const struct weight_shape *shape, uint32_t first_row,

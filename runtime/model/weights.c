@@ -572,16 +572,14 @@ static void codes_note(const struct lister *p)
     const char *folder = p->config->weights_folder, *dtype = dtype_name(p->list->dtype);
     const struct tensor *packed = tensors_packed(p->args->tensors), *tensor = type_tensor(p);
     if (formats[0] != '\0' && lost == 0)
+        log_line(LOG_INFO, "%s: the quantised weights are held as %s; --dtype converts them",
+                 folder, formats);
+    else if (formats[0] != '\0')
         log_line(
             LOG_INFO,
-            "%s: the quantised weights are held as %s; --dtype bfloat16, int8, int4 and float32 "
-            "convert them",
-            folder, formats);
-    else if (formats[0] != '\0')
-        log_line(LOG_INFO,
-                 "%s: the quantised weights are held as %s, those for which the device has no such "
-                 "products as %s; --dtype bfloat16, int8, int4 and float32 convert them",
-                 folder, formats, dtype);
+            "%s: the quantised weights are held as %s, and as %s where the device has no kernel "
+            "for their format or a rank's part cuts their groups; --dtype converts them",
+            folder, formats, dtype);
     else if (lost > 0 && (packed || tensor))
         log_line(LOG_INFO,
                  "%s: the weights are quantised (%s) and are held as %s; --dtype int8 takes half "
@@ -589,14 +587,24 @@ static void codes_note(const struct lister *p)
                  folder, packed ? packed->type : tensor->type, dtype);
 }
 
-// Logs the number of FP8 weights that are not held as their codes.
-static void fp8_note(const struct lister *p)
+// Logs the number of weights that are not held in the format of their tensors or of --dtype.
+static void cut_note(const struct lister *p)
 {
-    if (p->status == STATUS_OK && p->list->fp8_cut > 0 && p->args->sizes->rank == 0)
+    const struct weight_list *list = p->list;
+    const char *folder = p->config->weights_folder, *dtype = dtype_name(list->dtype);
+    if (p->status != STATUS_OK || p->args->sizes->rank > 0)
+        return;
+    if (list->fp8_cut > 0)
         log_line(LOG_WARNING,
-                 "%s: %u weights in FP8 are not held as FP8: the rows and columns that this model "
-                 "or rank takes from them do not begin and end with their blocks of 128",
-                 p->config->weights_folder, p->list->fp8_cut);
+                 "%s: %u weights in FP8 are held as %s: the rows and columns that this model or "
+                 "rank takes from them do not begin and end with their blocks of 128, or are in "
+                 "another order",
+                 folder, list->fp8_cut, dtype);
+    if (list->int4_cut > 0)
+        log_line(LOG_WARNING,
+                 "%s: %u weights are held as %s, not in 4 bits: the number of their columns is not "
+                 "a multiple of 32",
+                 folder, list->int4_cut, dtype);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
@@ -629,7 +637,7 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     if (p.status == STATUS_OK)
         p.status = unused_check(out, args, p.prefix, err);
     codes_note(&p);
-    fp8_note(&p);
+    cut_note(&p);
     if (p.status != STATUS_OK)
         weight_list_close(out);
     return p.status;

@@ -124,6 +124,7 @@ struct weight_list {
     bool e4m3;                // true if FP8 tensors are held as their codes
     bool fp8;                 // true if other products of layers are quantised to FP8
     uint32_t fp8_cut;         // number of FP8 weights that cannot be held as codes
+    uint32_t int4_cut;        // number of products that cannot be quantised to 4 bits
     bool int4;                // true if products are quantised to 4 bits
     enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };

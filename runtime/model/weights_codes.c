@@ -77,12 +77,16 @@ static bool fp8_choose(const struct lister *p, struct weight_entry *entry)
 }
 
 // Holds an entry in 4 bits, an output head in 8. Embedding tables without head stay floats.
-static void int4_choose(const struct device_facts *facts, struct weight_entry *entry)
+static void int4_choose(const struct device_facts *facts, struct weight_list *list,
+                        struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
     bool head = entry->index == MODEL_HEAD || entry->index == MODEL_EMBED;
-    if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS || shape->k % 32 != 0 ||
+    if (shape->use == WEIGHT_VECTOR || shape->use == WEIGHT_ROWS ||
         (entry->index < MODEL_WEIGHT_COUNT && !head))
+        return;
+    list->int4_cut += shape->k % 32 != 0;
+    if (shape->k % 32 != 0)
         return;
     if (head && !facts->code_tables) {
         shape->dtype = DTYPE_I8;
@@ -138,7 +142,7 @@ void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
     bool table = entry->index == MODEL_POSITION || entry->index == MODEL_TYPE;
     const struct device_facts *facts = &p->facts;
     if (p->list->int4) {
-        int4_choose(facts, entry);
+        int4_choose(facts, p->list, entry);
         return;
     }
     if (p->list->e4m3 && fp8_choose(p, entry))

@@ -4,6 +4,7 @@
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
+#include "base/safe.h"
 #include "kernels/cpu/threads.h"
 #include "runtime/model/dequantise.h"
 #include "runtime/model/distance.h"
@@ -257,6 +258,17 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
     return rows_put(l, weight, part->to_row, &source);
 }
 
+// As put_tensor; an error about the tensor's contents names the tensor.
+static enum status put_named(struct loader *l, struct weight *weight,
+                             const struct weight_part *part)
+{
+    const struct tensor *tensor = part->tensor;
+    enum status status = put_tensor(l, weight, part);
+    return status == STATUS_INVALID
+               ? error_prefix(l->err, "%s: the tensor %s", tensor->file, safe_of(tensor->name).at)
+               : status;
+}
+
 // Returns ones or zeros for a constant vector.
 static const float *constants(struct loader *l, enum weight_fill fill)
 {
@@ -304,7 +316,7 @@ static enum status entry_load(struct loader *l, struct weight *weight,
         status = put_distance(l, weight, entry);
     else
         for (uint32_t i = 0; status == STATUS_OK && i < entry->part_count; i++)
-            status = entry->parts[i].tensor ? put_tensor(l, weight, &entry->parts[i])
+            status = entry->parts[i].tensor ? put_named(l, weight, &entry->parts[i])
                                             : put_dummy(l, weight, entry, &entry->parts[i]);
     if (status == STATUS_OK)
         status = l->args->api->weight_finish(l->args->device, weight, l->err);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the files of a model folder change: end ids, pooling. Folders of tests/runtime/inputs."""
+"""What the files of a model folder change: end ids, pooling, how weights are held. Folders of tests/runtime/inputs."""
 import json
 import pathlib
 import shutil
 import tempfile
 import unittest
 
-from program import ROOT, weft
+from program import CHAT, ROOT, weft
 
 INPUTS = ROOT / "tests/runtime/inputs"
 
@@ -60,6 +60,33 @@ class Folders(unittest.TestCase):
             (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": pooling}))
             done = weft("embed", folder, feed=b"a b\n")
             self.assertEqual((done.stdout == bare, done.stderr), (same, b""))
+
+    def test_weights_that_int4_cannot_hold_are_counted(self):
+        folder = self.copy(CHAT, "narrow")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 72, "head_dim": 16}))
+        done = weft("inspect", "--load-format", "dummy", folder, "--dtype", "int4", "--device", "cpu")
+        self.assertIn(b"5 weights are held as bfloat16, not in 4 bits: the number of their columns", done.stderr)
+
+    def test_a_scale_beyond_float16_names_its_tensor(self):
+        folder = self.copy(CHAT, "scales")
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"] = {"quant_method": "compressed-tensors", "format": "pack-quantized"}
+        (folder / "config.json").write_text(json.dumps(config))
+        raw = (folder / "model.safetensors").read_bytes()
+        size = int.from_bytes(raw[:8], "little")
+        header, data, name = json.loads(raw[8:8 + size]), raw[8 + size:], "model.layers.0.self_attn.o_proj.weight"
+        header.pop(name)
+        for tail, dtype, shape, more in (("_packed", "I32", [64, 8], bytes(2048)), ("_scale", "BF16", [64, 1], 64 * b"\x74\x49"),  # 1e6
+                                         ("_shape", "I64", [2], b"".join(n.to_bytes(8, "little") for n in (64, 64)))):
+            header[name + tail] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(more)]}
+            data += more
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+        ask = ("generate", folder, "--prompt", "hi", "--max-tokens", "1", "--device", "cpu")
+        self.assertIn(f"model.safetensors: the tensor {name}: ".encode(), weft(*ask).stderr)
+        self.assertNotIn(b"largest float16", weft(*ask, "--dtype", "bfloat16").stderr)
 
 
 if __name__ == "__main__":
