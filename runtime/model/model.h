@@ -2,8 +2,7 @@
 // A model: weights on a device, loaded from a Hugging Face folder or a GGUF file, that turn a batch
 // into tokens, vectors or scores. A plan allocates no device memory, so all models of a process are
 // planned, printed and checked before anything is allocated. After model_open a model belongs to
-// its engine's thread. Only integers and floats cross this header; tensors stay inside
-// runtime/model.
+// its engine's thread. Only integers and floats cross this header, no tensors.
 #pragma once
 
 #include "kernels/device.h"
@@ -99,8 +98,7 @@ struct model_facts {
     struct step_limits limits; // capacity of a batch
 };
 
-// Returns the names of the formats of the weights if they are held as codes, else that of their
-// dtype; owned by the facts.
+// Returns the names of the formats of weights held as codes, else that of the dtype.
 static inline const char *facts_held(const struct model_facts *facts)
 {
     return facts->formats[0] != '\0' ? facts->formats : dtype_name(facts->dtype);
@@ -160,8 +158,7 @@ const struct model_facts *model_facts(const struct model *model); // constant wh
 void model_step_deadline(struct model *model, uint64_t ns);
 
 // Launches a step. A step is launched, sampled and collected, in this order; with steps_in_flight =
-// 1 the next launch may precede the collect. The batch may be reused once model_launch has
-// returned.
+// 1 the next launch may precede the collect. The batch may be reused after model_launch.
 enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;
 
 // more: true if the caller will launch another step. Engines that share the CPU then wait for that
