@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 15, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 16, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -80,11 +80,11 @@ struct device_need {
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
-    enum dtype kv;      // type of keys and values in KV blocks
-    uint32_t width_max; // largest k or n of any product, vocabulary included; a stack counts with
-                        // the n of one matrix
-    uint32_t layers;
-    uint32_t graphs; // number of graphs that will be recorded
+    enum dtype kv;        // type of keys and values in KV blocks
+    uint32_t width_max;   // largest k or n of any product, vocabulary included; stacks: one matrix
+    uint32_t e4m3_width;  // largest k of any product whose weight is held as FP8 codes; 0: none
+    bool products_padded; // outputs of products have rows to spare, up to PRODUCT_ROWS_UNIT * m
+    uint32_t layers, graphs; // graphs: number of those that will be recorded
 };
 
 struct device_api {

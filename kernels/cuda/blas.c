@@ -54,7 +54,7 @@ enum status blas_open(struct blas **out, const struct device *device, struct err
     return STATUS_OK;
 }
 
-static void plan_close(struct blas_plan *plan)
+void plan_close(struct blas_plan *plan)
 {
     if (plan->desc)
         (void)cublasLtMatmulDescDestroy(plan->desc);
@@ -91,13 +91,13 @@ static cudaDataType_t blas_type(uint32_t dtype)
     return dtype == DTYPE_F32 ? CUDA_R_32F : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-static bool plan_describe(struct blas_plan *plan)
+bool plan_describe(struct blas_plan *plan)
 {
     const struct plan_key *key = &plan->key;
     uint32_t transpose = CUBLAS_OP_T;
     uint32_t epilogue = key->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     uint32_t bias_type = blas_type(key->y_dtype);
-    cudaDataType_t in = blas_type(key->x_dtype);
+    cudaDataType_t in = key->format != 0 ? CUDA_R_8F_E4M3 : blas_type(key->x_dtype);
     cudaDataType_t out = blas_type(key->y_dtype);
     cublasStatus_t bad = cublasLtMatmulDescCreate(&plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (bad != CUBLAS_STATUS_SUCCESS)
@@ -110,7 +110,7 @@ static bool plan_describe(struct blas_plan *plan)
     bad |= cublasLtMatrixLayoutCreate(&plan->weight, in, key->k, key->n, key->stride);
     bad |= cublasLtMatrixLayoutCreate(&plan->x, in, key->k, key->rows, key->x_stride);
     bad |= cublasLtMatrixLayoutCreate(&plan->y, out, key->n, key->rows, key->y_stride);
-    return bad == CUBLAS_STATUS_SUCCESS;
+    return bad == CUBLAS_STATUS_SUCCESS && (key->format == 0 || fp8_describe(plan));
 }
 
 static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
@@ -123,19 +123,31 @@ static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
                                           sizeof bias) == CUBLAS_STATUS_SUCCESS;
 }
 
-enum status plan_run(struct stream *stream, const struct blas_plan *plan,
-                     const struct gemm_args *args)
+// Sets what calls of one plan differ in.
+static bool pointers_set(const struct stream *stream, struct blas_plan *plan,
+                         const struct gemm_args *args)
+{
+    return bias_set(plan, args) && (plan->key.format == 0 || fp8_scales_set(stream, plan, args));
+}
+
+enum status plan_run(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
 {
     float one = 1.0f;
     float zero = 0.0f;
     const struct product_choice *choice = &plan->choice;
     if (choice->by != BY_LIBRARY)
         return choice->by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
+    if (!pointers_set(stream, plan, args))
+        return STATUS_DEVICE_FAULT;
+    bool codes = plan->key.format != 0;
+    enum status status = codes ? fp8_quantize(stream, plan, args) : STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
     stream->after_kernel = false; // cuBLASLt's kernels are not kernels of a step (early.h)
-    cublasStatus_t result =
-        cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
-                       args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &choice->algo,
-                       stream->blas_workspace, choice->workspace, stream->cuda);
+    cublasStatus_t result = cublasLtMatmul(
+        stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
+        codes ? stream->codes : args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y,
+        &choice->algo, stream->blas_workspace, choice->workspace, stream->cuda);
     return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
@@ -155,7 +167,8 @@ static struct blas_plan *plan_find_or_make(struct stream *stream, const struct p
         plan = plan_slot_find(blas, key);
     }
     plan->key = *key;
-    if (!plan_describe(plan) || !bias_set(plan, args) || !blas_choose(stream, plan, args)) {
+    if (!plan_describe(plan) || !pointers_set(stream, plan, args) ||
+        !blas_choose(stream, plan, args)) {
         plan_close(plan);
         return NULL;
     }
@@ -163,10 +176,21 @@ static struct blas_plan *plan_find_or_make(struct stream *stream, const struct p
     return plan;
 }
 
-static uint32_t alignment_of(const void *at)
+uint32_t alignment_of(const void *at)
 {
     uintptr_t low = (uintptr_t)at & -(uintptr_t)at;
     return low == 0 || low > 256 ? 256 : (uint32_t)low;
+}
+
+bool blas_takes(const struct stream *stream, const struct gemm_args *args)
+{
+    const struct weight_shape *shape = &args->weight->shape;
+    if (!stream->blas || args->y_stride % 8 != 0)
+        return false;
+    if (weight_e4m3(shape))
+        return fp8_takes(stream, args);
+    return shape->part_count == 0 && shape->dtype == args->x_dtype && shape->k % 8 == 0 &&
+           args->x_stride % 8 == 0;
 }
 
 enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
@@ -186,11 +210,11 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     key.weight_align = alignment_of(args->weight->data);
     key.x_align = alignment_of(args->x);
     key.y_align = alignment_of(args->y);
+    if (weight_e4m3(shape))
+        fp8_key(&key, stream, args);
     struct blas_plan *plan = plan_find_or_make(stream, &key, args);
     if (!plan)
         return STATUS_UNSUPPORTED;
-    if (!bias_set(plan, args))
-        return STATUS_DEVICE_FAULT;
     enum status status = plan_run(stream, plan, args);
     if (status == STATUS_UNSUPPORTED && plan->of_bucket &&
         blas_first_choice(stream->blas, plan)) // the bucket's algorithm does not support these rows

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by blas.c (plans and calls), blas_tune.c (choice of algorithm) and blas_cache.c (file of
-// choices). Everything belongs to one stream and is used by its engine thread; only the list of
-// weights belongs to the device.
+// Shared by blas.c (plans and calls), blas_tune.c (choice of algorithm), blas_fp8.c (products of
+// FP8 codes) and blas_cache.c (file of choices). Everything belongs to one stream and is used by
+// its engine thread; only the list of weights belongs to the device.
 #pragma once
 
 #include "kernels/cuda/internal.h"
@@ -14,7 +14,7 @@ struct plan_key {
     uint32_t rows, n, k, stride, x_stride, y_stride;
     uint32_t x_dtype, y_dtype, bias;
     uint32_t weight_align, x_align, y_align; // bytes, at most 256
-    uint32_t reserved;
+    uint32_t format; // FP8 codes: enum weight_format; then rows are those of the codes. Else 0
 };
 
 // How a product is computed: by an algorithm of cuBLASLt, or by a kernel of weft.
@@ -52,6 +52,7 @@ struct blas {
     // the number of products that were not timed because that time had passed.
     uint64_t tune_began_ns, tune_until_ns;
     uint32_t tune_missed;
+    uint32_t fp8;       // bit f is set if the library multiplies FP8 codes of format f
     char identity[160]; // card, SM count, driver and library that the choices are for
     char cache[512];    // path of the file of choices; "": no file
 };
@@ -68,5 +69,18 @@ void tuned_read(struct blas *blas, const struct device *device);
 const struct tuned_choice *tuned_find(const struct blas *blas, const struct plan_key *key);
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);
 // Runs the product. Returns UNSUPPORTED if the algorithm does not support these rows.
-enum status plan_run(struct stream *stream, const struct blas_plan *plan,
-                     const struct gemm_args *args);
+enum status plan_run(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
+
+// blas_fp8.c. fp8_describe sets the modes of the scales of a plan for codes; fp8_scales_set the
+// places of the scales for a call; fp8_quantize queues the rounding of x to stream->codes.
+bool fp8_takes(const struct stream *stream, const struct gemm_args *args);
+void fp8_key(struct plan_key *key, const struct stream *stream, const struct gemm_args *args);
+bool fp8_describe(struct blas_plan *plan);
+bool fp8_scales_set(const struct stream *stream, struct blas_plan *plan,
+                    const struct gemm_args *args);
+enum status fp8_quantize(struct stream *stream, const struct blas_plan *plan,
+                         const struct gemm_args *args);
+// Sets plan->desc and the layouts from plan->key.
+bool plan_describe(struct blas_plan *plan);
+void plan_close(struct blas_plan *plan);
+uint32_t alignment_of(const void *at); // of an address: bytes, at most 256

@@ -27,7 +27,9 @@ enum {
 
 void blas_weight_known(struct device *device, const struct weight *weight)
 {
-    if (device->exact || weight->shape.use != WEIGHT_PRODUCT || weight->shape.part_count > 0)
+    const struct weight_shape *shape = &weight->shape;
+    if (device->exact || shape->use != WEIGHT_PRODUCT ||
+        (shape->part_count > 0 && !weight_e4m3(shape)))
         return;
     pthread_mutex_lock(&device->known_lock);
     if (device->known_count < WEIGHTS_KNOWN) {
@@ -63,6 +65,12 @@ static uint32_t rows_bucket(uint32_t rows)
     return (rows + 4095) / 4096 * 4096;
 }
 
+static bool shapes_equal(const struct weight_shape *a, const struct weight_shape *b)
+{
+    return a->n == b->n && a->k == b->k && a->part_count == b->part_count &&
+           (a->part_count > 0 ? a->parts[0].format == b->parts[0].format : a->dtype == b->dtype);
+}
+
 // Returns the weight for run `run`: rotates over the loaded weights of the same shape, or returns
 // the call's weight if none is known.
 static struct weight rotated(const struct device *device, const struct weight *weight, uint32_t run)
@@ -70,14 +78,11 @@ static struct weight rotated(const struct device *device, const struct weight *w
     struct weight out = *weight;
     const struct weight_shape *want = &weight->shape;
     uint32_t same = 0;
-    for (uint32_t i = 0; i < device->known_count; i++) {
-        const struct weight_shape *have = &device->known[i].shape;
-        same += have->n == want->n && have->k == want->k && have->dtype == want->dtype;
-    }
+    for (uint32_t i = 0; i < device->known_count; i++)
+        same += shapes_equal(&device->known[i].shape, want);
     uint32_t nth = same != 0 ? run % same : 0;
     for (uint32_t i = 0; same != 0 && i < device->known_count; i++) {
-        const struct weight_shape *have = &device->known[i].shape;
-        if (have->n != want->n || have->k != want->k || have->dtype != want->dtype || nth-- != 0)
+        if (!shapes_equal(&device->known[i].shape, want) || nth-- != 0)
             continue;
         out.data = (void *)(uintptr_t)device->known[i].data;
         break;

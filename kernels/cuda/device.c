@@ -267,6 +267,7 @@ static struct attn_capacity attn_capacity_of(const struct device *device,
 // Bytes of a stream's workspaces.
 struct stream_bytes {
     size_t partial_out, partial_state, arrived, walk_out, logits, chunk, sample, blas, ranks;
+    size_t codes, code_scales;
 };
 
 static struct stream_bytes stream_bytes_of(const struct device *device,
@@ -291,6 +292,13 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
         bytes.sample = rows * sizeof(struct sample_decision);
     }
     bytes.blas = device->exact ? 0 : BLAS_WORKSPACE;
+    if (!device->exact) { // activations of the library's FP8 products
+        size_t unit = PRODUCT_ROWS_UNIT,
+               tokens = (limits->step.tokens_max + unit - 1) / unit * unit;
+        size_t across = (limits->e4m3_width + FP8_SCALE_COLUMNS - 1) / FP8_SCALE_COLUMNS;
+        bytes.codes = tokens * limits->e4m3_width;
+        bytes.code_scales = tokens * across * sizeof(float);
+    }
     bytes.ranks =
         (size_t)device->options.ranks * limits->step.tokens_max * limits->width_max * sizeof(float);
     if (bytes.ranks > RANKS_BYTES_MAX)
@@ -310,6 +318,8 @@ static enum status device_needs(const struct device *device, const struct stream
         need_add(out, "sampling", bytes.logits + bytes.chunk + bytes.sample);
     if (bytes.blas != 0)
         need_add(out, "product workspace", bytes.blas);
+    if (bytes.codes != 0)
+        need_add(out, "activations in FP8", bytes.codes + bytes.code_scales);
     if (bytes.ranks != 0)
         need_add(out, "sums of ranks", bytes.ranks);
     if (device->options.ranks != 0)
@@ -379,9 +389,10 @@ static enum status table_upload(struct device *device, void *to, const void *fro
 
 static size_t weight_bytes(const struct device *device, const struct weight_shape *shape)
 {
-    (void)device;
     size_t bytes;
-    if (shape->use == WEIGHT_VECTOR)
+    if (!device->exact && weight_blocks(shape))
+        bytes = weight_blocks_at(shape) + weight_blocks_bytes(shape);
+    else if (shape->use == WEIGHT_VECTOR)
         bytes = vector_copy_at(shape, DTYPE_F16) + (size_t)shape->n * 2;
     else if (weight_nibbles(shape))
         bytes = weight_stack(shape) * code_matrix_bytes(shape);
@@ -396,9 +407,12 @@ static enum status weight_finish(struct device *device, struct weight *weight, s
 {
     device_current(device);
     cudaError_t code = cudaStreamSynchronize(device->loading);
-    if (weight->shape.part_count == 0)
-        blas_weight_known(device, weight);
-    return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "loading a weight");
+    if (code != cudaSuccess)
+        return cuda_error(err, code, "loading a weight");
+    if (!device->exact && blas_fp8_finish(weight) != STATUS_OK)
+        return error_set(err, STATUS_DEVICE_FAULT, "loading a weight's scales: %s", call_failure());
+    blas_weight_known(device, weight);
+    return STATUS_OK;
 }
 
 // --- streams ------------------------------------------------------------------------------------
@@ -413,7 +427,8 @@ static void stream_close(struct stream *stream)
     blas_close(stream->blas);
     void *buffers[] = {stream->partial_out, stream->partial_state,  stream->arrived,
                        stream->walk_out,    stream->logits,         stream->chunk,
-                       stream->sample,      stream->blas_workspace, stream->ranks_scratch};
+                       stream->sample,      stream->blas_workspace, stream->ranks_scratch,
+                       stream->codes,       stream->code_scales};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         (void)cudaFree(buffers[i]);
     if (stream->cuda)
@@ -442,7 +457,8 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         {&stream->arrived, bytes.arrived},         {&stream->walk_out, bytes.walk_out},
         {&stream->logits, bytes.logits},           {&stream->chunk, bytes.chunk},
         {&stream->sample, bytes.sample},           {&stream->blas_workspace, bytes.blas},
-        {&stream->ranks_scratch, bytes.ranks},
+        {&stream->ranks_scratch, bytes.ranks},     {&stream->codes, bytes.codes},
+        {&stream->code_scales, bytes.code_scales},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
         code = workspace_alloc(want[i].field, want[i].bytes);
@@ -452,7 +468,12 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         return cuda_error(err, code, "a stream's workspaces");
     stream->ranks_scratch_bytes = bytes.ranks;
     stream->attn_capacity = attn_capacity_of(stream->device, &stream->limits);
-    return stream->device->exact ? STATUS_OK : blas_open(&stream->blas, stream->device, err);
+    if (stream->device->exact)
+        return STATUS_OK;
+    enum status status = blas_open(&stream->blas, stream->device, err);
+    if (status == STATUS_OK)
+        blas_fp8_ask(stream);
+    return status;
 }
 
 static enum status stream_open(struct device *device, struct stream **out,

@@ -26,13 +26,6 @@ static enum status gemm_own(struct stream *stream, const struct gemm_args *args)
     return args->rows <= SMALL_ROWS_MAX ? gemm_small(stream, args) : gemm_wide(stream, args);
 }
 
-static bool blas_takes(const struct stream *stream, const struct gemm_args *args)
-{
-    return stream->blas && args->weight->shape.part_count == 0 &&
-           args->weight->shape.dtype == args->x_dtype && args->weight->shape.k % 8 == 0 &&
-           args->x_stride % 8 == 0 && args->y_stride % 8 == 0;
-}
-
 enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)
 {
     const struct weight_shape *shape = &args->weight->shape;

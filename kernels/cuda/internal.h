@@ -89,6 +89,8 @@ struct stream {
     struct sample_decision *sample;
     void *blas_workspace;
     struct blas *blas;
+    unsigned char *codes; // [tokens][e4m3_width] activations as FP8 codes, tokens a multiple of 4
+    float *code_scales;   // [e4m3_width / 128][tokens]
     struct comm *comm;    // NULL: no ranks, or not joined yet
     uint32_t rank;        // index among the ranks of this process
     float *ranks_scratch; // [ranks][n] f32 partial sums of a piece
@@ -108,7 +110,8 @@ OP_LIST(OP_DECLARE)
 #undef OP_DECLARE
 
 // Products (gemm.c chooses): `small` and `wide` on tensor cores, `plain` for all types; blas_gemm
-// by the faster of cuBLASLt and these, UNSUPPORTED if none. The list of weights is for timing.
+// by the faster of cuBLASLt and these, UNSUPPORTED if none; only if blas_takes returns true. The
+// list of weights is for timing.
 uint32_t gemm_tune(struct stream *stream, uint32_t rows);
 enum status gemm_small(struct stream *stream, const struct gemm_args *args);
 enum status gemm_wide(struct stream *stream, const struct gemm_args *args);
@@ -116,9 +119,14 @@ enum status gemm_plain(struct stream *stream, const struct gemm_args *args);
 enum status blas_open(struct blas **out, const struct device *device, struct error *err);
 void blas_close(struct blas *blas);
 uint32_t blas_tune(struct stream *stream, uint32_t rows);
+bool blas_takes(const struct stream *stream, const struct gemm_args *args);
 enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
 void blas_weight_known(struct device *device, const struct weight *weight);
 void blas_weight_gone(struct device *device, const void *at, size_t bytes);
+// FP8 products (blas_fp8.c). blas_fp8_ask asks the library which ones it has and logs that;
+// blas_fp8_finish writes a loaded weight's scales as the library reads them.
+void blas_fp8_ask(struct stream *stream);
+enum status blas_fp8_finish(struct weight *weight);
 
 // Attention kernels for one head dim, or for any up to 256. For 96 and 128 there are two sets:
 // `small` is for cards whose SMs have shared memory for one wide block of 128 rows only.

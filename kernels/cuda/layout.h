@@ -39,6 +39,27 @@ static inline size_t weight_scale_count(const struct weight_shape *shape)
     size_t rows = (shape->n + FP8_SCALE_ROWS - 1) / FP8_SCALE_ROWS;
     return rows * (shape->k / FP8_SCALE_COLUMNS);
 }
+// FP8_128: a copy of the scales for cuBLASLt follows them (blas_fp8.c), one for each block of 128 x
+// 128 elements, [n / 128, rounded up][weight_blocks_stride]. Returns its byte offset, its floats of
+// a row of blocks, and its bytes.
+static inline size_t weight_blocks_at(const struct weight_shape *shape)
+{
+    size_t scales = weight_scale_count(shape) * sizeof(float);
+    return weight_scales_at(shape) + ((scales + 255) & ~(size_t)255);
+}
+static inline uint32_t weight_blocks_stride(const struct weight_shape *shape)
+{
+    return (shape->k / FP8_SCALE_COLUMNS + 3) / 4 * 4;
+}
+static inline size_t weight_blocks_bytes(const struct weight_shape *shape)
+{
+    return (size_t)((shape->n + 127) / 128) * weight_blocks_stride(shape) * sizeof(float);
+}
+// Returns true if that copy exists on devices that call cuBLASLt: not for stacks of experts.
+static inline bool weight_blocks(const struct weight_shape *shape)
+{
+    return shape->part_count == 1 && shape->parts[0].format == WEIGHT_FP8_128 && shape->stack < 2;
+}
 
 // A vector is stored as f32, then as bf16, then as f16 (cuBLASLt requires a bias of the output's
 // type). Returns the byte offset of a copy.

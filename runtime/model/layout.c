@@ -15,6 +15,12 @@ static size_t layout_reserve(size_t *at, uint64_t count, uint64_t bytes_each)
     return start;
 }
 
+// Returns the rows of a buffer that products write (products_padded).
+static uint64_t padded(uint32_t rows)
+{
+    return round_up(rows, PRODUCT_ROWS_UNIT);
+}
+
 // Lays out the arrays of the routing of a step.
 static void routing_layout(struct model_layout *out, const struct experts_config *e,
                            uint64_t tokens)
@@ -34,7 +40,7 @@ static void experts_layout(struct model_layout *out, size_t *at, const struct mo
                            const struct model_parts *parts)
 {
     const struct experts_config *e = &parts->config.experts;
-    uint64_t tokens = facts->limits.tokens_max, pairs = tokens * e->chosen;
+    uint64_t tokens = padded(facts->limits.tokens_max), pairs = tokens * e->chosen;
     uint64_t act = dtype_bytes(parts->act), hidden = e->count > 0 ? parts->sizes.hidden : 0;
     size_t *buffer = out->buffer;
     routing_layout(out, e, tokens);
@@ -55,8 +61,8 @@ static void activations_layout(struct model_layout *out, const struct model_fact
                                const struct model_parts *parts)
 {
     const struct model_sizes *s = &parts->sizes;
-    uint64_t tokens = facts->limits.tokens_max;
-    uint64_t rows = facts->limits.rows_max;
+    uint64_t tokens = padded(facts->limits.tokens_max);
+    uint64_t rows = padded(facts->limits.rows_max);
     uint64_t act = dtype_bytes(parts->act);
     uint64_t heads = s->heads.count, kv_heads = s->kv_heads.count;
     uint64_t intermediate = s->shared.count; // columns of UP and FFN

@@ -285,6 +285,19 @@ static uint32_t width_max(const struct model_parts *parts)
     return width;
 }
 
+// Returns the largest k of all products whose weight is held as FP8 codes; 0: there are none.
+static uint32_t e4m3_width(const struct model_parts *parts)
+{
+    uint32_t width = 0;
+    for (uint32_t i = 0; i < parts->weights.count; i++) {
+        const struct weight_shape *shape = &parts->weights.entries[i].shape;
+        bool held = shape->part_count > 0 && shape->parts[0].format >= WEIGHT_FP8;
+        if (held && weight_stack(shape) == 1)
+            width = larger(width, shape->k);
+    }
+    return width;
+}
+
 // Chooses the rows for which decode steps are recorded: 1, 2, 4 and 8, then in steps of 8, 16 and
 // 32 up to 512.
 static uint32_t graphs_choose(uint32_t *out, uint32_t rows_max)
@@ -329,6 +342,8 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
         .attn = widest,
         .kv = facts->kv_dtype,
         .width_max = width_max(parts),
+        .e4m3_width = e4m3_width(parts),
+        .products_padded = true, // layout.c
         .layers = sizes->layers,
     };
     if (device->graphs && facts->kind == MODEL_GENERATOR)

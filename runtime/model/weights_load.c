@@ -308,7 +308,9 @@ static enum status put_dummy(struct loader *l, struct weight *weight,
 static enum status entry_load(struct loader *l, struct weight *weight,
                               const struct weight_entry *entry)
 {
-    *weight = (struct weight){entry->shape, (char *)l->args->memory + entry->offset, entry->bytes};
+    *weight = (struct weight){.shape = entry->shape,
+                              .data = (char *)l->args->memory + entry->offset,
+                              .bytes = entry->bytes};
     enum status status = STATUS_OK;
     if (entry->difference)
         status = put_difference(l, weight, entry);

@@ -266,7 +266,7 @@ static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
     shape.parts[0] = (struct weight_codes){seed % 2 ? WEIGHT_FP8 : WEIGHT_FP8_128, n};
     shape.n = n * c.held;
     shape.stack = c.held;
-    struct trial_weight w = trial_fp8_make(t, &shape, false);
+    struct trial_weight w = trial_fp8_make(t, &shape, FP8_CODES);
     struct weight_shape vector = vector_of(shape.n);
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
     bool biased = trial_below(t, 2);

@@ -139,14 +139,15 @@ static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
     static const uint32_t ks[] = {128, 384, 512, 640, 1152, 2176}, odd_ks[] = {9, 40, 777, 1040};
     trial_begin(t, seed);
     bool blocks = seed % 3 == 0, floats = seed % 3 == 1;
-    uint32_t n = ns[trial_below(t, 6)], rows = ms[trial_below(t, 6)];
+    uint32_t n = ns[trial_below(t, 6)];
+    uint32_t rows = ms[trial_below(t, trial_fast ? 4 : 6)]; // for more: fp8_many_case
     uint32_t k = blocks || trial_below(t, 2) ? ks[trial_below(t, 6)] : odd_ks[trial_below(t, 4)];
     struct weight_shape shape = {.use = WEIGHT_PRODUCT,
                                  .n = n,
                                  .k = k,
                                  .part_count = 1,
                                  .parts = {{blocks ? WEIGHT_FP8_128 : WEIGHT_FP8, n}}};
-    struct trial_weight w = trial_fp8_make(t, &shape, floats);
+    struct trial_weight w = trial_fp8_make(t, &shape, floats ? FP8_FLOATS : FP8_CODES);
     struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
     bool biased = seed % 2;
@@ -174,6 +175,84 @@ static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
     float *alone = trial_fetch_floats(t, args.y, n, y_dtype);
     trial_true(t, "a row alone has the same bits",
                memcmp(alone, y + (size_t)(rows - 1) * n, n * sizeof *y) == 0);
+}
+
+static double apart(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sum;
+}
+
+// Runs a product of many rows again with a NaN in its row 1: that row becomes NaN, and row 0 keeps
+// its bits.
+static void fp8_neighbour(struct trial *t, const struct gemm_args *args, float *x, const float *y,
+                          size_t y_size)
+{
+    uint32_t k = args->weight->shape.k, n = args->weight->shape.n;
+    struct gemm_args other = *args;
+    x[k + k / 2] = NAN;
+    other.x = trial_put_floats(t, x, (size_t)args->rows * k, args->x_dtype);
+    trial_true(t, "gemm with a NaN runs", t->api->ops->gemm(t->stream, &other) == STATUS_OK);
+    uint64_t bits = t->bits; // those of NaN may differ
+    const float *got = trial_fetch_floats(t, args->y, y_size, args->y_dtype);
+    t->bits = bits;
+    trial_true(t, "a row has the same bits next to a NaN", memcmp(got, y, n * sizeof *y) == 0);
+    for (uint32_t i = 0; i < n; i++)
+        trial_true(t, "a NaN spoils its row", got[n + i] != got[n + i]);
+}
+
+// FP8 weights and many rows in the default mode: where the library has such products, x is rounded
+// to FP8 too; not if scales of blocks differ within 128 rows. A card without them multiplies by x
+// itself; which of both it was is seen from the distances, as they differ by a few percent. A
+// card's tensor cores add products of FP8 codes with about 13 bits below the largest, and the sums
+// of 128 products in float32.
+static void fp8_many_case(struct trial *t, enum dtype act, uint64_t seed)
+{
+    static const uint32_t ns[] = {16, 144, 272}, ms[] = {33, 36, 130},
+                          ks[] = {128, 512, 1152, 1040};
+    trial_begin(t, seed);
+    bool blocks = seed % 2, card = strcmp(t->api->name, "cuda") == 0, uneven = seed % 8 == 5;
+    uint32_t n = ns[trial_below(t, 3)], rows = ms[trial_below(t, 3)];
+    uint32_t k = ks[trial_below(t, blocks ? 3 : 4)];
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                 .n = n,
+                                 .k = k,
+                                 .part_count = 1,
+                                 .parts = {{blocks ? WEIGHT_FP8_128 : WEIGHT_FP8, n}}};
+    struct trial_weight w = trial_fp8_make(t, &shape, uneven ? FP8_CODES : FP8_WHOLE);
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    enum dtype y_dtype = seed / 2 % 2 ? act : DTYPE_F32;
+    bool biased = y_dtype == act && seed / 4 % 2;
+    size_t size = (size_t)rows * n;
+    size_t padded = (size_t)(rows + PRODUCT_ROWS_UNIT) * n; // rows that the device may write
+    float *x = trial_floats(t, (size_t)rows * k, act, 1);
+    for (uint32_t i = 0; i < k; i++) {
+        x[2 * k + i] = 0;        // a row of zeros
+        x[3 * k + i] *= 0x1p-5f; // scales differ by row
+    }
+    float *want = trial_heap(t, size * sizeof *want), *plain = trial_heap(t, size * sizeof *want);
+    struct gemm_args args = {
+        DTYPE_F32, DTYPE_F32, x, &w.reference, biased ? &bias.reference : NULL, want, rows, k, n};
+    reference_gemm_e4m3(&args, blocks);
+    args.y = plain;
+    reference_gemm(&args);
+    args.x_dtype = act;
+    args.y_dtype = y_dtype;
+    args.x = trial_put_floats(t, x, (size_t)rows * k, act);
+    args.weight = &w.device;
+    args.bias = biased ? &bias.device : NULL;
+    args.y = trial_device(t, padded * dtype_bytes(y_dtype));
+    trial_true(t, "gemm of many rows runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    float *y = trial_fetch_floats(t, args.y, size, y_dtype);
+    bool codes = card ? apart(y, want, size) < apart(y, plain, size) : !(uneven && n > 16);
+    trial_close_to(t, "gemm of FP8 codes and many rows", y, codes ? want : plain, size,
+                   y_dtype != DTYPE_F32 ? trial_bound(act)
+                   : card               ? 2e-3
+                                        : 3e-6);
+    fp8_neighbour(t, &args, x, y, size);
 }
 
 // A code of NaN spoils the results of its scale's rows and no others.
@@ -315,6 +394,8 @@ void try_gemm(struct trial *t, enum dtype act)
         fp8_case(t, act, 9960 + i);
     for (int f = WEIGHT_FP8; t->facts.e4m3 && half && f <= WEIGHT_FP8_128; f++)
         fp8_nan_case(t, act, (enum weight_format)f);
+    for (uint64_t i = 0; t->facts.e4m3 && half && trial_fast && i < (trial_few > 0 ? 8 : 24); i++)
+        fp8_many_case(t, act, 9920 + i);
     if (trial_fast && t->api->tune)
         tuned_case(t, act);
     for (int d = 0; d < DTYPE_COUNT; d++) {

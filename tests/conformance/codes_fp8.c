@@ -47,7 +47,8 @@ static void sources_put(struct trial *t, struct weight *weight, struct weight_so
     check(t->api->weight_finish(t->device, weight, &err) == STATUS_OK, "%s", err.text);
 }
 
-struct trial_weight trial_fp8_make(struct trial *t, const struct weight_shape *shape, bool floats)
+struct trial_weight trial_fp8_make(struct trial *t, const struct weight_shape *shape,
+                                   enum fp8_source from)
 {
     struct trial_weight out = {.device.shape = *shape, .reference.shape = *shape};
     out.reference.shape.part_count = 0;
@@ -61,7 +62,7 @@ struct trial_weight trial_fp8_make(struct trial *t, const struct weight_shape *s
     out.device.bytes = t->api->weight_bytes(t->device, shape);
     out.device.data = trial_device(t, out.device.bytes);
     struct weight_source source = {.fd = -1, .cols = k, .dtype = DTYPE_F32};
-    if (floats) {
+    if (from == FP8_FLOATS) {
         float *x = trial_floats(t, size, DTYPE_F32, 0.05f);
         for (uint32_t r = 0; r < n; r++) {
             float top = 0;
@@ -77,8 +78,11 @@ struct trial_weight trial_fp8_make(struct trial *t, const struct weight_shape *s
     }
     uint8_t *codes = (uint8_t *)trial_heap(t, size + 1) + 1; // a file is not aligned
     float *scales = trial_heap(t, (size_t)(n + down - 1) / down * across * sizeof *scales);
-    for (size_t i = 0; i < (size_t)(n + down - 1) / down * across; i++)
+    for (size_t i = 0; i < (size_t)(n + down - 1) / down * across; i++) {
         scales[i] = 0.001f + fabsf(trial_normal(t)) * 0.01f;
+        if (from == FP8_WHOLE && i / across % (128 / down) != 0) // as the group before it
+            scales[i] = scales[i - across];
+    }
     for (size_t i = 0; i < size; i++) {
         uint32_t code = trial_below(t, 254); // no NaN
         codes[i] = (uint8_t)(code < 127 ? code : code + 1);

@@ -5,7 +5,9 @@
 
 #include "kernels/attn_tiles.h"
 
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const float *data_of(const struct weight *weight)
@@ -224,6 +226,30 @@ void reference_gemm_codes(const struct gemm_args *a)
             }
         }
     }
+}
+
+void reference_gemm_e4m3(const struct gemm_args *a, bool blocks)
+{
+    uint32_t k = a->weight->shape.k, each = blocks ? 128 : k;
+    float *rounded = malloc((size_t)a->rows * k * sizeof *rounded);
+    struct gemm_args product = *a;
+    for (uint32_t r = 0; r < a->rows; r++)
+        for (uint32_t first = 0; first < k; first += each) {
+            const float *x = (const float *)a->x + (size_t)r * a->x_stride + first;
+            float top = 0;
+            for (uint32_t i = 0; i < each; i++)
+                top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+            float scale = top / 448.0f, inverse = scale < FLT_MIN ? 0.0f : 1.0f / scale;
+            for (uint32_t i = 0; i < each; i++) {
+                float code = x[i] * inverse;
+                double value = reference_e4m3_value(reference_e4m3((double)code));
+                rounded[(size_t)r * k + first + i] = (float)(value * (double)scale);
+            }
+        }
+    product.x = rounded;
+    product.x_stride = k;
+    reference_gemm(&product);
+    free(rounded);
 }
 
 // Writes a key or value of n elements as int8 and its scale.

@@ -5,7 +5,7 @@
 // (rounded, or bytes times scale). The references of collectives take an array: the args of all
 // ranks.
 //
-// Linked by tests only. One thread; only the sampler allocates memory.
+// Linked by tests only. One thread; only the sampler and the product of e4m3 codes allocate memory.
 #pragma once
 
 #include "kernels/ops.h"
@@ -32,6 +32,11 @@ void reference_gemm_i8(const struct gemm_args *args);
 // A product with weights held as codes (kernels/cpu/codes.h): activations are rounded in groups of
 // 32. The weight's data are its elements, [n][k].
 void reference_gemm_codes(const struct gemm_args *args);
+
+// A product of the cuda device's default mode with a weight held as FP8 codes: x is rounded to e4m3
+// with the scale max|x| / 448 of each row, or if blocks is true of each 128 columns of a row.
+// Scales, their inverses and x times an inverse are float32.
+void reference_gemm_e4m3(const struct gemm_args *args, bool blocks);
 
 // gemm_experts with reference_gemm_i8 or reference_gemm_codes in place of reference_gemm. depth:
 // elements from one row of the weight's data to the next.

@@ -4,8 +4,6 @@
 
 #include <glob.h>
 
-const struct device_api *weft_device_plugin(void);
-
 char folder[] = "/tmp/weft-blas-XXXXXX";
 char noted[512];
 uint32_t notes;

@@ -30,6 +30,7 @@ extern char folder[];   // folder of the file of tuned products
 extern char noted[512]; // last line that the device logged since the fixture was opened
 extern uint32_t notes;  // number of those lines
 
+const struct device_api *weft_device_plugin(void);
 void fixture_open(struct fixture *w, bool exact);
 void fixture_close(struct fixture *w);
 // Runs a product as in a step. x begins `shift` bytes after the start of an allocation.
@@ -45,3 +46,9 @@ void test_own_kernels_and_the_library(void **state);
 void test_every_choice_is_right(void **state);
 void test_float32_is_the_library_s(void **state);
 void test_exact_mode_times_nothing(void **state);
+
+// blas_codes.c
+void test_codes_for_the_library(void **state);
+void test_codes_the_library_lacks(void **state);
+void test_codes_are_timed(void **state);
+void test_codes_memory(void **state);

@@ -37,11 +37,12 @@ struct simt_options {
     uint32_t blas_refuses;      // row count that every algorithm but the first refuses
     uint32_t small_ms, wide_ms; // emulated time of a product by weft's kernels; 0: 5
     bool blas_none;             // true: the library returns no algorithm
-    bool blas_bad_first;        // true: the first algorithm's state reports that it does not run
-    uint64_t fail_at;           // number of the call that fails, counted from simt_reset; 0: none
-    uint32_t major;             // major compute capability of the device; 0: 9
-    uint64_t memory;            // bytes of a device's memory; 0: 1 GiB
-    uint32_t shared_most;       // most bytes of shared memory per block; 0: those of an H100
+    bool blas_no_rows, blas_no_blocks; // true: the library has no FP8 products with such scales
+    bool blas_bad_first;  // true: the first algorithm's state reports that it does not run
+    uint64_t fail_at;     // number of the call that fails, counted from simt_reset; 0: none
+    uint32_t major;       // major compute capability of the device; 0: 9
+    uint64_t memory;      // bytes of a device's memory; 0: 1 GiB
+    uint32_t shared_most; // most bytes of shared memory per block; 0: those of an H100
 };
 
 // Counts since the last simt_reset.
@@ -59,6 +60,7 @@ struct simt_counts {
     uint32_t blas_algorithm; // algorithm of the last product
     uint64_t copied_bytes;   // bytes copied between host and device
     uint64_t graph_nodes;    // nodes of the launched graphs
+    uint64_t blas_codes;     // products of FP8 codes (part of blas_calls)
     uint64_t blas_recorded;  // products that were recorded into a graph (part of blas_calls)
     uint64_t small_products, wide_products; // launches of weft's product kernels
     // Kernels and algorithms used for the first time since simt_configure (a card would load them

@@ -533,6 +533,10 @@ int main(void)
         cmocka_unit_test(test_every_choice_is_right),
         cmocka_unit_test(test_float32_is_the_library_s),
         cmocka_unit_test(test_exact_mode_times_nothing),
+        cmocka_unit_test(test_codes_for_the_library),
+        cmocka_unit_test(test_codes_the_library_lacks),
+        cmocka_unit_test(test_codes_are_timed),
+        cmocka_unit_test(test_codes_memory),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);
