@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts decode steps with weights in FP8, and with keys and values in bfloat16 or FP8, next to sums of others' measured kernels.
 
-Products of layers take weft's own kernels for FP8 weights (decision 0071), at any number of rows; the head and the router stay
-bfloat16. With keys and values in FP8 attention takes the tiles that are counted for them.
+Products of layers take weft's own kernels for FP8 weights (decision 0071) up to 32 rows, above them cuBLASLt's FP8 products if they
+are faster (decision 0074); experts always take weft's kernels. The head and the router stay bfloat16. With keys and values in FP8 attention takes the tiles that are counted for them.
 """
 from predict import DIM, SHAPES, Experts, Model, added
 
@@ -18,7 +18,7 @@ def dense_step(m, rows, fp8_keys):
     shape = SHAPES["Llama-3.1-8B"]
     layer = m.layer(shape, "decode", rows, KEYS, False)
     width, inter = m.hidden + 2 * m.kv_heads * DIM, shape["inter"]
-    layer["products"] = added(m.own_product(rows, n, k, "FP8") for n, k in (
+    layer["products"] = added(m.fp8_product(rows, n, k) for n, k in (
         (width, m.hidden), (m.hidden, m.hidden), (2 * inter, m.hidden), (m.hidden, inter)))
     layer["attention"] = m.decode_attention(rows, KEYS, True) if fp8_keys else m.decode_attention(rows, KEYS)
     parts, _ = m.step(shape, "decode", rows, KEYS)

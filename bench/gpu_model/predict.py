@@ -129,6 +129,17 @@ class Model:
             items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
+    def fp8_product(self, tokens, n, k, held="FP8"):
+        """Returns the time of a product with FP8 weights in the default mode: above 32 tokens the faster of weft's kernel and cuBLASLt's
+        FP8 product. The latter includes the kernel that rounds x, by its bytes: two read and one written for each element."""
+        own = self.own_product(tokens, n, k, held)
+        if tokens <= 32:
+            return own
+        moved = 3 * tokens * k
+        rounding = self.timed(moved / (self.rate * self.card["memory_share"]), moved / self.rate, "memory")
+        time, bound, error = added([rounding, self.library_product(tokens, n, k, "fp8")])
+        return min(own, (time, bound - rounding[1], error))
+
     def part_keys(self, tiles, longest):
         """Returns the keys of a part as attn_plan.c splits a step of `tiles` tiles, of which a row has at most `longest`."""
         plan = self.kernels["plan"]
@@ -262,8 +273,8 @@ class Experts(Model):
 
     def step(self, rows, context, held="bfloat16", fp8_keys=False):
         """Returns {part: (seconds, bound, error)} of a decode step in the default mode, and its bound. held: of the weights of layers,
-        without the router; weights in FP8 have weft's own kernels."""
-        product = self.product if held == "bfloat16" else lambda tokens, n, k: self.own_product(tokens, n, k, held)
+        without the router; experts in FP8 have weft's own kernels."""
+        product = self.product if held == "bfloat16" else lambda tokens, n, k: self.fp8_product(tokens, n, k, held)
         heads = (self.heads + 2 * self.kv_heads) * DIM
         norm = self.rows("add and norm of 4096: a row", rows * self.hidden / 4096, rows * self.hidden * 8)
         norms = self.rows("heads and KV, 32 and 8 of 128: a row", rows * (self.heads + 2 * self.kv_heads) / 48, rows * heads * 4)
