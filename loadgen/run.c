@@ -184,6 +184,24 @@ static void record_fill(struct bench_runner *r, struct bench_slot *s, double now
         (uint32_t)(reply->reasoning_tokens > 0 ? reply->reasoning_tokens : reply->reasoning_events);
 }
 
+// Writes why the request has no complete reply, if it is known.
+static void lost_why_write(char *out, size_t size, const struct bench_slot *s, CURLcode code)
+{
+    enum bench_outcome outcome = (enum bench_outcome)s->record.outcome;
+    const char *wanted = s->reply.streamed ? "text/event-stream" : "application/json", *type = NULL;
+    if (outcome >= BENCH_OUTCOME_UNCONNECTED && outcome <= BENCH_OUTCOME_OVERSIZED)
+        snprintf(out, size, "%s%s", curl_easy_strerror(code),
+                 s->oversized ? " (a reply over its limit)" : "");
+    if (outcome != BENCH_OUTCOME_INCOMPLETE && outcome != BENCH_OUTCOME_MALFORMED)
+        return;
+    curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
+    if (!type || strncasecmp(type, wanted, strlen(wanted)) == 0)
+        return;
+    snprintf(out, size, "the reply is %s, not %s", type, wanted);
+    for (; *out != '\0'; out++)
+        *out = *out >= ' ' && *out <= '~' ? *out : '?';
+}
+
 // Records the outcome of the request and frees its slot.
 static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode code)
 {
@@ -191,10 +209,8 @@ static void slot_settle(struct bench_runner *r, struct bench_slot *s, CURLcode c
     double now = code == CURLE_OK && s->reply.now > s->record.sent ? s->reply.now : clock_s();
     enum bench_outcome outcome = bench_slot_outcome(s, code, now);
     s->record.outcome = (uint8_t)outcome;
-    if (outcome >= BENCH_OUTCOME_UNCONNECTED && outcome <= BENCH_OUTCOME_OVERSIZED &&
-        r->run->lost_why[0] == '\0')
-        snprintf(r->run->lost_why, sizeof r->run->lost_why, "%s%s", curl_easy_strerror(code),
-                 s->oversized ? " (a reply over its limit)" : "");
+    if (r->run->lost_why[0] == '\0')
+        lost_why_write(r->run->lost_why, sizeof r->run->lost_why, s, code);
     if (outcome == BENCH_OUTCOME_REFUSED && r->run->refused_why[0] == '\0')
         memcpy(r->run->refused_why, s->refusal, sizeof s->refusal);
     sending_correct(r, s);

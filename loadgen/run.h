@@ -61,7 +61,7 @@ struct bench_run {
     double measured_from;   // end of the ramp; records that are due earlier are not measured
     uint32_t in_flight_max; // largest number of requests in flight
     struct bench_client_report client;
-    char lost_why[256];    // reason of the first request that got no reply
+    char lost_why[256];    // reason of the first request without a complete reply, if known
     char refused_why[256]; // start of the body of the first refusal, ASCII; empty: none
     // set by bench_series_run: object with the rise of the server's counters (empty: unknown), and
     // means of its own histograms in milliseconds (0: unknown)

@@ -61,7 +61,7 @@ void bench_table_print(FILE *to, const struct bench_run *run, const struct bench
     struct bench_figures *f = heap_alloc(sizeof *f);
     fprintf(to, "%.2f s, at most %u requests in flight\n", run->seconds, run->in_flight_max);
     if (run->lost_why[0] != '\0')
-        safe_line(to, "  first request without a reply: %s", run->lost_why);
+        safe_line(to, "  first request without a complete reply: %s", run->lost_why);
     if (run->refused_why[0] != '\0')
         safe_line(to, "  first refusal: %s", run->refused_why);
     for (uint32_t i = 0; o->target_count > 1 && i < o->target_count; i++) {
@@ -81,7 +81,7 @@ void bench_table_print(FILE *to, const struct bench_run *run, const struct bench
     const struct bench_client_report *c = &run->client;
     fprintf(to, "client: %.0f %% of a core, events read at most %.2f ms late (p99)\n",
             c->cpu_share * 100, c->lag_p99_ms);
-    if (c->limited)
+    if (c->limited && f->outcomes[BENCH_OUTCOME_OK] > 0)
         fprintf(to, "THE CLIENT WAS THE LIMIT, these are not the server's figures: %s\n", c->why);
     heap_free(f);
 }

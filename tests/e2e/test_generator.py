@@ -363,6 +363,10 @@ def test_generator_hostile():
         start = '{"message": "??"}xxx' if outcome == "refused" else ""
         assert result["refused_why"][:20] == start and len(result["refused_why"]) < 256, result["refused_why"]
         server.close()
+    server = Hostile([b"HTTP/1.1 200 OK\r\nContent-Type: text/html\xff\r\n\r\n<!doctype html>"])
+    result = bench(server, "--model", "x", "--num-prompts", 2, "--concurrency", 2, "--no-metrics")
+    assert result["lost_why"] == "the reply is text/html?, not text/event-stream", result["lost_why"]
+    server.close()
     page = b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<!doctype html>", b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"
     for reply, says in zip(page, ("something else than JSON", "without the path of an API")):
         server = Hostile([reply])
