@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the attention kernel of a call; also the plain kernel for float32, for a KV type other
-// than the activation type and fp8, for sinks, and for a bias by distance with heads of other than
-// 64 columns.
+// than the activation type and fp8, and for a bias by distance or sinks with heads of other than 64
+// columns.
 #include "kernels/cuda/attn.h"
 #include "kernels/cuda/e4m3.h"
 
@@ -75,8 +75,8 @@ template <class T> static __global__ void __launch_bounds__(256) attn_plain_kern
                         out[c] = fmaf(weight, kv_load(v, kv_type, lane + 32 * c), out[c]);
             }
         }
-        if (run.sinks && hi > lo)
-            sum += ex2(fmaf(run.sinks[head], ATTN_LOG2E, -max));
+        if (run.sinks)
+            sum = sum_with_sink(run, head, sum, max);
         float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
         T *to = (T *)a.out + (token * a.shape.heads + head) * dim;
 #pragma unroll
@@ -150,9 +150,8 @@ enum status cuda_attn(struct stream *stream, const struct attn_args *args)
     if (args->row_count == 0)
         return STATUS_OK;
     enum dtype kv = args->shape.paged ? args->kv : args->act;
-    bool biased = args->bias && args->shape.dim != 64, fp8 = kv == DTYPE_E4M3;
-    if (args->act == DTYPE_F32 || (kv != args->act && !fp8) || args->shape.dim > 256 || biased ||
-        args->sinks)
+    bool biased = (args->bias || args->sinks) && args->shape.dim != 64, fp8 = kv == DTYPE_E4M3;
+    if (args->act == DTYPE_F32 || (kv != args->act && !fp8) || args->shape.dim > 256 || biased)
         return attn_plain(stream, args);
     // the plan is made for the stream's head dim, and for fp8 if its keys are
     if (args->shape.dim != stream->limits.attn.dim ||

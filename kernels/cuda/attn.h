@@ -19,7 +19,12 @@ static __device__ __forceinline__ void tile_store(const attn_run &run, const att
     warp_sync();
 #pragma unroll
     for (uint32_t h = 0; h < 2; h++) {
-        float inverse = st->sum[h] > 0.0f ? 1.0f / st->sum[h] : 0.0f;
+        float sum = st->sum[h];
+        if (F::BIASED && run.sinks) {
+            uint32_t row = w.first_row + row0 + lane / 4 + 8 * h;
+            sum = sum_with_sink(run, w.kv_head * run.group + row % run.group, sum, st->max[h]);
+        }
+        float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
 #pragma unroll
         for (uint32_t i = 0; i < F::COLUMNS / 8; i++) {
             if (F::DIM == 0 && i * 8 >= dim)

@@ -62,7 +62,7 @@ template <class TYPE, class KEYS, int D, int R> struct attn_form {
     static constexpr int UNROLL = // how often loops of copies are unrolled: 1 saves registers
         D == 0 || (FP8 && D == 128 && R == 128) ? 1 : 16;
     static constexpr bool BIASED =
-        D == 64; // can add a bias by distance; other widths lack registers
+        D == 64; // can add a bias by distance, and sinks; other widths lack registers
     static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;
     static constexpr uint32_t THREADS = 32 * WARPS, STEP = THREADS / 8;
     static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // tiles per warp

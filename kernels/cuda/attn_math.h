@@ -83,3 +83,11 @@ static __device__ __forceinline__ void tile_softmax(float s[8][4], attn_state<F>
         for (uint32_t e = 0; e < 4; e++)
             st->out[i][e] = mul_rn(st->out[i][e], keep[e >> 1]);
 }
+
+// Returns the sum of a finished row with the term of its head's sink, which has no value. max: of
+// the row's scores in base 2; -INFINITY if the row sees no keys, whose result stays zero.
+static __device__ __forceinline__ float sum_with_sink(const attn_run &run, uint32_t head, float sum,
+                                                      float max)
+{
+    return add_rn(sum, ex2(fmaf(run.sinks[head], ATTN_LOG2E, -max)));
+}

@@ -134,17 +134,22 @@ static __device__ __forceinline__ void parts_fold(merge_places *m, size_t stride
         m->weight[k] += AHEAD;
 }
 
+// Stores four elements of a merged tile, which begin at element `at`. max: of their row's scores,
+// in shared memory.
 template <class F>
 static __device__ __forceinline__ void merge_store(const attn_run &run, const attn_span &w,
-                                                   uint32_t at, float sum, float out[4])
+                                                   uint32_t at, const float *max, float sum,
+                                                   float out[4])
 {
     uint32_t dim = dim_of<F>(run.args), row = w.first_row + at / dim;
+    uint32_t head = w.kv_head * run.group + row % run.group;
+    if (F::BIASED && run.sinks)
+        sum = sum_with_sink(run, head, sum, *max);
     float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
 #pragma unroll
     for (uint32_t e = 0; e < 4; e++)
         out[e] = mul_rn(out[e], inverse);
     size_t token = w.row.q_start + row / run.group;
-    uint32_t head = w.kv_head * run.group + row % run.group;
     typename F::T *to =
         (typename F::T *)run.args.out + (token * run.args.shape.heads + head) * dim + at % dim;
     ((uint32_t *)to)[0] = pack2(out, typename F::T());
@@ -167,6 +172,7 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
     size_t partial = partial_first(merge, w.kv_head);
     const float *outs = run.partial_out + partial * stride;
     const float *states = run.partial_state + partial * ATTN_TILE_ROWS * 2;
+    const float *max = weights->max[((merge.parts - 1) / MERGE_PARTS + 1) % 2]; // of all parts
     for (uint32_t from = 0; from < all; from += most) {
         uint32_t end = from + most < all ? from + most : all, mine = from + threadIdx.x % 32 * 4;
         uint32_t row = from / dim;
@@ -196,6 +202,7 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
 #pragma unroll
         for (uint32_t k = 0; k < MERGE_PLACES; k++)
             if (mine + each * k < all)
-                merge_store<F>(run, w, mine + each * k, m.sum[k], m.out[k]);
+                merge_store<F>(run, w, mine + each * k, max + (mine + each * k) / dim - row,
+                               m.sum[k], m.out[k]);
     }
 }

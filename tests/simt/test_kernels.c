@@ -109,14 +109,15 @@ struct attn_fixture {
     struct stream_limits limits;
     struct stream *stream;
     struct step *host, *record;
-    void *qkv, *qkv_host, *kv, *kv_host, *out, *out_host, *bias_host;
-    struct weight bias;
+    void *qkv, *qkv_host, *kv, *kv_host, *out, *out_host, *bias_host, *sinks_host;
+    struct weight bias, sinks;
     uint32_t *table, *table_host;
     uint32_t tokens, blocks;
     size_t block_bytes, token_bytes, head_bytes, value_offset, out_bytes;
 };
 
-static bool fp8; // true: keys and values are e4m3
+static bool fp8;        // true: keys and values are e4m3
+static bool with_sinks; // true: each head has a sink
 
 // Returns the value of an e4m3 code that is not NaN.
 static float e4m3_value(uint8_t code)
@@ -173,6 +174,9 @@ static void fixture_open(struct attn_fixture *w, const struct attn_case *c)
     w->bias.shape =
         (struct weight_shape){.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = biases, .k = 1};
     w->bias_host = random_array(DTYPE_F32, biases, 4.0f, &w->bias.data);
+    w->sinks.shape = w->bias.shape;
+    w->sinks.shape.n = s->heads;
+    w->sinks_host = random_array(DTYPE_F32, s->heads, 8.0f, &w->sinks.data);
     w->table_host = calloc(8 * (size_t)(c->blocks_max + 1), 4);
     for (uint32_t i = 0; i < c->rows * c->blocks_max; i++) {
         uint32_t place = (i * 7u + 3u) % w->blocks;
@@ -198,13 +202,14 @@ static void fixture_close(struct attn_fixture *w)
     api->stream_close(w->stream);
     api->host_free(device, w->host, w->host->layout.bytes);
     api->host_free(device, w->out_host, w->out_bytes);
-    void *buffers[] = {w->record, w->qkv, w->kv, w->out, w->table, w->bias.data};
+    void *buffers[] = {w->record, w->qkv, w->kv, w->out, w->table, w->bias.data, w->sinks.data};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         device_free(buffers[i]);
     free(w->qkv_host);
     free(w->kv_host);
     free(w->table_host);
     free(w->bias_host);
+    free(w->sinks_host);
 }
 
 static bool recorded;    // true: attention is recorded as a graph and launched
@@ -244,7 +249,8 @@ static void fixture_run(struct attn_fixture *w, const struct step_row *rows, uin
                              .row_count = count,
                              .token_count = step->token_count,
                              .bias = w->c->reach > 0 ? &w->bias : NULL,
-                             .reach = w->c->reach};
+                             .reach = w->c->reach,
+                             .sinks = with_sinks ? &w->sinks : NULL};
     struct graph *graph = NULL;
     if (recorded)
         assert_int_equal(api->graph_begin(w->stream), STATUS_OK);
@@ -319,6 +325,11 @@ static void reference_row(const struct attn_fixture *w, const struct step_row *r
         if (reach > 0)
             score[key] += ((const float *)w->bias_host)[head * (2 * reach + 1) + distance + reach];
         top = fmax(top, score[key]);
+    }
+    if (with_sinks) {
+        double sink = ((const float *)w->sinks_host)[head];
+        top = fmax(top, sink);
+        sum = exp(sink - top);
     }
     memset(out, 0, s->dim * sizeof *out);
     for (uint32_t key = lo; key < hi; key++) {
@@ -413,6 +424,20 @@ static void attention_check(const struct attn_case *c)
     fixture_compare(&w, rows, count);
     fixture_chunks(&w, rows, count);
     fixture_close(&w);
+}
+
+// Sinks: rows of three parts and of one, a window, and queries on four warps.
+static void test_sinks(void **state)
+{
+    (void)state;
+    static const struct attn_case cases[] = {
+        {DTYPE_BF16, {8, 2, 64, 0, 0.3f, 1, 1, 0}, 6, 33, 3, {1, 40, 3}, {2100, 130, 66}, 0},
+        {DTYPE_F16, {8, 1, 64, 128, 0.3f, 1, 1, 0}, 4, 20, 2, {70, 1}, {200, 300}, 0},
+    };
+    with_sinks = true;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        attention_check(&cases[i]);
+    with_sinks = false;
 }
 
 static void test_attention(void **state)
@@ -754,6 +779,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_three_pieces),
         cmocka_unit_test(test_direct_refused),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_sinks),
         cmocka_unit_test(test_fp8),
         cmocka_unit_test(test_fp8_nan),
         cmocka_unit_test(test_both_bodies),
