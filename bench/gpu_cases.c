@@ -147,7 +147,9 @@ static void product_launch(struct bench *b, struct stream *stream, void *context
 void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
                 const uint32_t *rows, size_t count)
 {
-    struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n};
+    bool codes = held->format != WEIGHT_FLOATS;
+    struct stream_limits limits = {
+        .step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n, .e4m3_width = codes ? k : 0};
     struct stream *stream = open_stream(b, &limits);
     struct product p = {.copies = 1};
     if (!b->small)
@@ -173,7 +175,7 @@ void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint
         char shape[64];
         snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows[m]);
         double seconds = bench_time(b, stream, product_launch, &p);
-        double bytes = 2.0 * ((double)n * k + (double)rows[m] * (n + k));
+        double bytes = (codes ? 1.0 : 2.0) * n * k + 2.0 * rows[m] * (n + k);
         b->print(b, &(struct bench_row){"gemm", shape, seconds, bytes, 2.0 * n * k * rows[m]});
     }
     for (uint32_t i = 0; i < p.copies; i++)

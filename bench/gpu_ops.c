@@ -25,10 +25,10 @@ static void print_row(struct bench *b, const struct bench_row *row)
         b->math_rate = row->flops / row->seconds;
     if (b->math_rate > 0 && row->flops / b->math_rate > floor)
         floor = row->flops / b->math_rate;
-    printf("{\"op\":\"%s\",\"shape\":\"%s\",\"us\":%.2f,\"floor_us\":%.2f,\"GBps\":%.1f,"
+    printf("{\"op\":\"%s\",\"shape\":\"%s%s\",\"us\":%.2f,\"floor_us\":%.2f,\"GBps\":%.1f,"
            "\"TFLOPs\":%.2f}\n",
-           row->op, row->shape, row->seconds * 1e6, floor * 1e6, row->bytes / row->seconds * 1e-9,
-           row->flops / row->seconds * 1e-12);
+           row->op, b->prefix ? b->prefix : "", row->shape, row->seconds * 1e6, floor * 1e6,
+           row->bytes / row->seconds * 1e-9, row->flops / row->seconds * 1e-12);
     fflush(stdout);
 }
 
@@ -92,6 +92,19 @@ static void bench_all_attn(struct bench *b)
         bench_attn(b, &cases[i]);
 }
 
+// Products with FP8 weights: in the default mode cuBLASLt may multiply codes by codes.
+static void bench_fp8(struct bench *b)
+{
+    static const struct bench_held fp8 = {DTYPE_BF16, WEIGHT_FP8};
+    static const uint32_t rows[] = {256, 8192}, few[] = {64};
+    b->prefix = "fp8 ";
+    if (b->small)
+        bench_gemm(b, &fp8, 128, 96, few, 1);
+    else
+        bench_gemm(b, &fp8, 6144, 4096, rows, 2);
+    b->prefix = NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct error err = {0};
@@ -121,6 +134,7 @@ int main(int argc, char **argv)
         bench_gemm(&b, &brain, 64, 96, rows, 5);
     bench_all_attn(&b);
     bench_experts(&b);
+    bench_fp8(&b); // last, because its rate is not that of other products
     if (!b.graphs)
         bench_rows(&b);
     b.api->host_free(b.device, b.done, 64);

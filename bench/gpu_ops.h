@@ -18,9 +18,10 @@ struct bench {
     struct device *device;
     uint32_t *done;
     uint32_t signals;
-    uint32_t repeats; // timed runs of a row, after one untimed run
-    double copy_rate; // bytes per second, reads and writes counted
-    double math_rate; // operations per second of the best product so far
+    uint32_t repeats;   // timed runs of a row, after one untimed run
+    double copy_rate;   // bytes per second, reads and writes counted
+    double math_rate;   // operations per second of the best product so far
+    const char *prefix; // text before the shapes of printed rows; NULL: none
     bool small;
     bool graphs; // true: the launches of a row are a graph, and its time is a median
     void (*print)(struct bench *b, const struct bench_row *row); // prints a row that is done

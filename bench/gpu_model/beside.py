@@ -45,6 +45,9 @@ def expert_op(mixture, op, shape):
 
 def kernel(model, op, shape, exact):
     """Returns the prediction for a row of gpu_ops, or None. The shapes of norms, SwiGLU and heads are those of decision 0040's records."""
+    if op == "gemm" and shape.startswith("fp8 "):
+        n, k, rows = numbers(r"fp8 n (\d+) k (\d+) rows (\d+)", shape)
+        return model.own_product(rows, n, k, "FP8") if exact else model.fp8_product(rows, n, k)
     if op == "gemm":
         n, k, rows = numbers(r"n (\d+) k (\d+) rows (\d+)", shape)
         return (model.own_product if exact else model.product)(rows, n, k)
