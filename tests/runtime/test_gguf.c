@@ -557,7 +557,8 @@ static void test_quantised_weights_and_ranks(void **state)
                 outcome_of(&one, path, given[i], ranks);
                 assert_string_equal(one.formats, i == 0 ? "Q8_0" : "");
                 assert_int_equal(one.dtype, i == 1 ? DTYPE_I8 : DTYPE_BF16);
-                assert_true(outcome_apart(&one, &exact) < 0.03);
+                // phi3 on a CPU with bfloat16 instructions: 0.031
+                assert_true(outcome_apart(&one, &exact) < 0.05);
             }
         outcome_of(&two, path, DTYPE_F32, 2);
         float largest = outcome_size(&exact);
