@@ -64,7 +64,7 @@ struct weight {
     struct weight_shape shape;
     void *data;   // device layout, with padding and the scales of int8 weights and of codes
     size_t bytes; // from weight_bytes()
-    uint32_t own; // the device's own, set by weight_finish
+    uint32_t own; // number that only the device reads; set by weight_finish
 };
 
 // Places of codes in the arrays of a checkpoint. Eight codes are a 32-bit word; G: groups of k.

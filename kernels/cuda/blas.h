@@ -71,8 +71,10 @@ void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_
 // Runs the product. Returns UNSUPPORTED if the algorithm does not support these rows.
 enum status plan_run(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
 
-// blas_fp8.c. fp8_describe sets the modes of the scales of a plan for codes; fp8_scales_set the
-// places of the scales for a call; fp8_quantize queues the rounding of x to stream->codes.
+// blas_fp8.c. fp8_takes returns true if the library may multiply codes by codes for this call;
+// fp8_key changes the key of a call to that of the product of codes. fp8_describe sets the modes of
+// the scales of a plan, fp8_scales_set their places for a call; both return false if the library
+// refuses. fp8_quantize queues the rounding of x to stream->codes and stream->code_scales.
 bool fp8_takes(const struct stream *stream, const struct gemm_args *args);
 void fp8_key(struct plan_key *key, const struct stream *stream, const struct gemm_args *args);
 bool fp8_describe(struct blas_plan *plan);

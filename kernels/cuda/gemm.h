@@ -26,12 +26,12 @@ struct fp8_128 {
 };
 
 struct gemm_run {
-    const void *x;          // [rows][k] act
+    const void *x;          // [rows][k] act; rows are x_stride elements apart
     const void *weight;     // [n][stride]
     const float *scale;     // [n] scales of int8 and FP8 weights; else NULL
-    const float *scale_128; // [n / 16][k / 128] scales of FP8_128 weights
+    const float *scale_128; // [n / 16, rounded up][k / 128] scales of FP8_128 weights; else NULL
     const float *bias;      // [n] or NULL
-    void *y;                // [rows][n]
+    void *y;                // [rows][n] y_dtype; rows are y_stride elements apart
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
     bool vectors;      // true if x can be read in vectors of 8
@@ -167,7 +167,7 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
 }
 
 // Calls f(T, W) with values of the types of activations and weights, if tensor cores multiply them;
-// else returns UNSUPPORTED.
+// else returns UNSUPPORTED. Not for codes of 4 bits (gemm_parts.h).
 template <class T, class F>
 static inline enum status with_weight_of(T act, enum dtype dtype, const struct weight_shape *shape,
                                          F f)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scales of weights that are not applied to the sum of a row, for the tile of gemm_wide.h.
+// Scales that the tile of gemm_wide.h applies within the sum of a row: those of FP8_128, one for
+// 128 columns. Other weights have none here.
 #pragma once
 
 #include "kernels/cuda/gemm.h"
 
 enum { WIDE_K = 64 }; // columns of a step of the tile
 
-// Turns sums over elements as weight8 makes them into sums of products, step by step. row: the
+// Converts sums over the elements that weight8 returns to sums of products, step by step. row: the
 // warp's first row in a stack of matrices, in which the matrix begins at row `before`.
 template <class T, class W> struct wide_scales {
     __device__ __forceinline__ wide_scales(const gemm_run &, uint32_t, uint32_t)

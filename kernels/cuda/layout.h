@@ -40,8 +40,9 @@ static inline size_t weight_scale_count(const struct weight_shape *shape)
     return rows * (shape->k / FP8_SCALE_COLUMNS);
 }
 // FP8_128: a copy of the scales for cuBLASLt follows them (blas_fp8.c), one for each block of 128 x
-// 128 elements, [n / 128, rounded up][weight_blocks_stride]. Returns its byte offset, its floats of
-// a row of blocks, and its bytes.
+// 128 elements: [n / 128, rounded up][weight_blocks_stride] f32. weight_blocks_at returns its byte
+// offset, weight_blocks_stride the floats from one row of blocks to the next (a multiple of 4), and
+// weight_blocks_bytes its bytes.
 static inline size_t weight_blocks_at(const struct weight_shape *shape)
 {
     size_t scales = weight_scale_count(shape) * sizeof(float);
