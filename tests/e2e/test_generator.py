@@ -308,6 +308,25 @@ def test_generator_series():
     run(server.base, *load, "--dtype", "int8", code=2)
 
 
+def test_generator_offline():
+    """Without a server: speeds of each batch as a table and as JSON; what has no effect or cannot run is refused."""
+    folder, lengths = MODELS / "weft-demo-chat", ("--input-len", 40, "--output-len", 6, "--runs", 2)
+    with tempfile.TemporaryDirectory() as place:
+        table = run("--model", folder, *lengths, "--batch", "1,3", "--output", f"{place}/r").splitlines()
+        result = json.loads(pathlib.Path(f"{place}/r").read_text())
+    assert [line.split()[:3] for line in table[1:]] == [["1", "40", "6"], ["3", "40", "6"]], table
+    assert [b["batch"] for b in result["batches"]] == [1, 3], result
+    for batch in result["batches"]:
+        for part in ("prefill", "decode"):
+            speeds = batch[f"{part}_tokens_per_s"]
+            assert len(speeds) == 2 and min(speeds) > 0, batch
+    assert json.loads(run("--model", folder, *lengths, "--batch", 300, "--json"))["batches"][0]["batch"] == 300
+    run("--model", MODELS / "weft-demo-embed", code=1)
+    run("--model", folder, "--input-len", 4000, "--output-len", 200, code=1)
+    for wrong in (("--batch", "0"), ("--batch", "1,x"), ("--input-len", "uniform:3:5"), ("--concurrency", 4)):
+        run("--model", folder, *wrong, code=2)
+
+
 class Hostile:
     """Answers each connection with the next of some byte strings, then closes or waits."""
 
