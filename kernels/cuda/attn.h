@@ -91,7 +91,7 @@ enum { ATTN_BLOCKS_64 = 5 };
 enum { ATTN_BLOCKS_64 = 12 };
 #endif
 
-// Each block loops over pieces, so the grid is fixed. Shared: (ROWS + 128) rows of whole panels.
+// Each block loops over pieces, so the grid is fixed. Shared: panels of queries, keys and values.
 // Bound: with four warps math, with one warp the bytes of K and V. The launch bounds leave
 // registers for two blocks of four warps per SM, or eight of one warp (at dim 64 as many as fit);
 // without them the compiler would spill to fit a third.

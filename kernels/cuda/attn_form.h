@@ -55,7 +55,7 @@ template <class TYPE, class KEYS, int D, int R> struct attn_form {
     using KV = KEYS;
     using M = typename attn_factor<TYPE, KEYS>::M;
     static constexpr bool FP8 = sizeof(KEYS) == 1;
-    static constexpr bool CONVERTS = attn_differ<T, M>::YES;   // queries, to the tensor cores' type
+    static constexpr bool CONVERTS = attn_differ<T, M>::YES;   // true if queries are converted to M
     static constexpr uint32_t KV_COLUMNS = 128 / sizeof(KEYS); // columns of a panel
     static constexpr uint32_t KV_CHUNK = 16 / sizeof(KEYS);    // columns of a chunk
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
@@ -103,3 +103,14 @@ template <class F> static __device__ __forceinline__ uint32_t warp_row(uint32_t 
 {
     return (threadIdx.x / 32 * F::TILES + t) * ATTN_TILE_ROWS;
 }
+
+// Factors that fold a part into the state of the parts before it, and its sum. In shared memory,
+// for the rows of a merge and 32 parts at a time; the tiles' space is free then.
+struct attn_weight {
+    float keep, add, sum, none;
+};
+enum { MERGE_PARTS = 32, MERGE_PITCH = MERGE_PARTS + 1, MERGE_PLACES = 4 };
+struct attn_weights {
+    attn_weight of[ATTN_TILE_ROWS * MERGE_PITCH]; // [row][part]; rows are on different banks
+    float max[2][ATTN_TILE_ROWS]; // maximum of the parts before: one is read, the other written
+};

@@ -126,9 +126,9 @@ static __device__ __forceinline__ void values_half(attn_state<F> st[F::TILES],
     }
 }
 
-// O += P V with values in fp8 for 16 keys, 32 columns at a time. Of each two keys a lane gets two
-// adjacent codes: the first is of one mma, the second of the other. The stored order of columns
-// makes the sums of both mma the elements that the lane has of the unpermuted tiles.
+// O += P V with values in fp8 for 16 keys, 32 columns at a time. A lane gets two adjacent codes of
+// each pair of keys: the first belongs to one mma, the second to the other. The stored order of
+// columns makes the sums of both mma the elements that the lane has of the unpermuted tiles.
 template <class F>
 static __device__ __forceinline__ void values_fp8(attn_state<F> st[F::TILES],
                                                   const uint32_t a[F::TILES][4], const char *rows,

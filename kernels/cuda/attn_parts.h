@@ -55,17 +55,6 @@ static __device__ __forceinline__ bool part_is_last(const attn_run &run, uint32_
     return shfl_idx(before, 0) + 1 == parts;
 }
 
-// Factors that fold a part into the state of the parts before it, and its sum. In shared memory,
-// for the rows of a merge and 32 parts at a time; the tiles' space is free then.
-struct attn_weight {
-    float keep, add, sum, none;
-};
-enum { MERGE_PARTS = 32, MERGE_PITCH = MERGE_PARTS + 1, MERGE_PLACES = 4 };
-struct attn_weights {
-    attn_weight of[ATTN_TILE_ROWS * MERGE_PITCH]; // [row][part]; rows are on different banks
-    float max[2][ATTN_TILE_ROWS]; // maximum of the parts before: one is read, the other written
-};
-
 // Computes the factors of parts [first, first + 32), one part per lane, as fold_weights would in
 // the order of parts. The keep factor of part 0 is -0: adding -0 leaves it unchanged.
 static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const float *states,
