@@ -11,9 +11,11 @@
 //        [--library FILE] [--no-exact] [--no-overlap-kernels]
 //        [--model PATH] [--batch ROWS: only decode at this batch, up to 32]
 //        [--shape qwen2.5-0.5b|qwen3-8b|qwen3-30b-a3b|xlm-r-large]
+//        [--cases N: of the shape, only the first N cases] [--ways LIST: ways.h]
 //        [--copy GB/s] [--math TFLOP/s]
 #include "bench/read_pass.h"
 #include "bench/step_bench.h"
+#include "bench/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,11 +276,13 @@ static bool args_read(struct step_args *args, int argc, char **argv)
             args->model = value;
         else if (strcmp(name, "--batch") == 0)
             args->batch = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(name, "--cases") == 0)
+            args->cases = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--copy") == 0)
             args->copy_rate = strtod(value, NULL) * 1e9;
         else if (strcmp(name, "--math") == 0)
             args->math_rate = strtod(value, NULL) * 1e12;
-        else
+        else if (strcmp(name, "--ways") != 0 || !ways_read(value, &args->ways))
             return false;
     }
     return true;

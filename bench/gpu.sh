@@ -262,12 +262,16 @@ stage_first() {
     whole step-qwen3-8b-fast 42 qwen3-8b --no-exact
     whole step-qwen3-8b-exact 40 qwen3-8b
     whole step-qwen3-30b-a3b-fast 50 qwen3-30b-a3b --no-exact
-    step ops-graphs 35 "$bin/gpu_ops" fast graphs
+    step ops-graphs 20 "$bin/gpu_ops" fast graphs
+    # defaults that only a card can judge, measured both ways
+    step gaps 4 "$bin/gpu_ops" fast gaps
+    step gaps-carveouts 4 "$bin/gpu_ops" fast gaps --ways carveouts
+    whole step-qwen3-8b-carveouts 14 qwen3-8b --no-exact --cases 1 --ways carveouts
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
-        planned=$((planned + 20))
+        planned=$((planned + 13))
     else
-        step torch 20 python3 bench/gpu_torch.py
+        step torch 13 python3 bench/gpu_torch.py
     fi
     # the rows are left out: times under a profiler measure the profiler
     finding counters 25 ncu bash -c "set -o pipefail; ncu --clock-control none --metrics $counters --launch-count 40 \

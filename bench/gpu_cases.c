@@ -92,16 +92,14 @@ int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Records b->repeats launches as a graph. Returns the median time of a launch over several runs of
-// the graph.
-static double graph_time(struct bench *b, struct stream *stream, bench_launch *launch,
-                         void *context)
+double graph_time(struct bench *b, struct stream *stream, bench_launch *launch, void *context,
+                  uint32_t nodes)
 {
     struct graph *graph;
     double seconds[ROUNDS_MAX], total = 0;
     uint32_t rounds = 0;
     need(b->api->graph_begin(stream), "graph");
-    for (uint32_t i = 0; i < b->repeats; i++)
+    for (uint32_t i = 0; i < nodes; i++)
         launch(b, stream, context, i);
     need(b->api->graph_end(stream, &graph, NULL), "graph");
     need(b->api->graph_launch(stream, graph), "graph");
@@ -115,7 +113,7 @@ static double graph_time(struct bench *b, struct stream *stream, bench_launch *l
     }
     b->api->graph_close(graph);
     qsort(seconds, rounds, sizeof seconds[0], by_size);
-    return seconds[rounds / 2] / b->repeats;
+    return seconds[rounds / 2] / nodes;
 }
 
 double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, void *context)
@@ -123,7 +121,7 @@ double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, 
     launch(b, stream, context, 0);
     settle(b, stream);
     if (b->graphs)
-        return graph_time(b, stream, launch, context);
+        return graph_time(b, stream, launch, context, b->repeats);
     double start = clock_s();
     for (uint32_t i = 0; i < b->repeats; i++)
         launch(b, stream, context, i);
@@ -209,13 +207,7 @@ static void attn_record(struct bench *b, struct stream *stream, const struct str
     need(b->api->copy_in(stream, *device, *host, layout.bytes), "record");
 }
 
-struct attention {
-    struct attn_args args;
-    uint64_t layer_bytes; // bytes of the keys and values of all rows
-    uint32_t copies;      // number of layers that the launches read in turn
-};
-
-static void attention_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+void attention_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
 {
     struct attention *a = context;
     a->args.layer_offset = i % a->copies * a->layer_bytes;
@@ -239,7 +231,7 @@ static struct weight kv_make(struct bench *b, uint32_t blocks, uint64_t block_by
     return kv;
 }
 
-void bench_attn(struct bench *b, const struct attn_bench *c)
+void attention_open(struct bench *b, const struct attn_bench *c, struct attention *a)
 {
     const enum dtype kv_dtype = c->fp8 ? DTYPE_E4M3 : DTYPE_BF16;
     uint32_t blocks =
@@ -252,55 +244,64 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
                                    .kv = kv_dtype,
                                    .width_max = 1,
                                    .layers = 1};
-    struct stream *stream = open_stream(b, &limits);
-    struct step *host = NULL;
-    void *record = NULL;
-    attn_record(b, stream, &limits, c, &host, &record);
+    a->stream = open_stream(b, &limits);
+    attn_record(b, a->stream, &limits, c, &a->host, &a->record);
     uint64_t token_bytes = c->shape.dim * dtype_bytes(kv_dtype),
              head_bytes = token_bytes << c->block_shift;
     uint64_t value_offset = head_bytes * c->shape.kv_heads, block_bytes = 2 * value_offset;
     uint32_t width = (c->shape.heads + 2 * c->shape.kv_heads) * c->shape.dim;
-    struct weight qkv = random_weight(b, c->rows * c->q_len, width, 1);
+    a->qkv = random_weight(b, c->rows * c->q_len, width, 1);
     uint32_t held = c->window != 0 ? 1 : c->rows * blocks; // window: only the last is read
-    struct attention a = {.layer_bytes = held * block_bytes, .copies = 1};
-    if (!b->small && a.layer_bytes > 0 && a.layer_bytes < KV_ROTATED)
-        a.copies = (uint32_t)(KV_ROTATED / a.layer_bytes) + 1;
-    struct weight kv = kv_make(b, held * a.copies + 1, block_bytes, c->fp8);
+    a->layer_bytes = held * block_bytes;
+    a->copies = 1;
+    if (!b->small && a->layer_bytes > 0 && a->layer_bytes < KV_ROTATED)
+        a->copies = (uint32_t)(KV_ROTATED / a->layer_bytes) + 1;
+    a->kv = kv_make(b, held * a->copies + 1, block_bytes, c->fp8);
     uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
     for (uint32_t i = 0; i < c->rows * blocks; i++)
         table[i] = (uint32_t)(i % held * block_bytes / 256);
-    void *table_device = device_alloc(b, ((size_t)c->rows * blocks + 1) * 4);
-    need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL),
-         "table");
+    a->table = device_alloc(b, ((size_t)c->rows * blocks + 1) * 4);
+    need(b->api->upload(b->device, a->table, table, (size_t)c->rows * blocks * 4, NULL), "table");
+    free(table);
     size_t out_bytes = (size_t)c->rows * c->q_len * c->shape.heads * c->shape.dim * 2;
-    a.args = (struct attn_args){.act = DTYPE_BF16,
-                                .kv = kv_dtype,
-                                .qkv = qkv.data,
-                                .out = device_alloc(b, out_bytes),
-                                .step = record,
-                                .step_host = host,
-                                .block_table = table_device,
-                                .kv_base = kv.data,
-                                .value_offset = value_offset,
-                                .head_bytes = head_bytes,
-                                .token_bytes = token_bytes,
-                                .shape = c->shape,
-                                .blocks_max = blocks,
-                                .block_shift = c->block_shift,
-                                .row_count = c->rows,
-                                .token_count = c->rows * c->q_len};
-    a.args.shape.window = c->window != 0 ? c->window : c->shape.window;
-    double seconds = bench_time(b, stream, attention_launch, &a);
+    a->args = (struct attn_args){.act = DTYPE_BF16,
+                                 .kv = kv_dtype,
+                                 .qkv = a->qkv.data,
+                                 .out = device_alloc(b, out_bytes),
+                                 .step = a->record,
+                                 .step_host = a->host,
+                                 .block_table = a->table,
+                                 .kv_base = a->kv.data,
+                                 .value_offset = value_offset,
+                                 .head_bytes = head_bytes,
+                                 .token_bytes = token_bytes,
+                                 .shape = c->shape,
+                                 .blocks_max = blocks,
+                                 .block_shift = c->block_shift,
+                                 .row_count = c->rows,
+                                 .token_count = c->rows * c->q_len};
+    a->args.shape.window = c->window != 0 ? c->window : c->shape.window;
+}
+
+void attention_close(struct bench *b, struct attention *a)
+{
+    void *buffers[] = {a->qkv.data, a->kv.data, a->table, a->args.out, a->record};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        b->api->memory_free(b->device, buffers[i], 0);
+    b->api->host_free(b->device, a->host, a->host->layout.bytes);
+    b->api->stream_close(a->stream);
+}
+
+void bench_attn(struct bench *b, const struct attn_bench *c)
+{
+    struct attention a;
+    attention_open(b, c, &a);
+    double seconds = bench_time(b, a.stream, attention_launch, &a);
     double pairs = (double)c->rows * c->q_len *
                    (c->shape.causal ? c->kv_len - (c->q_len - 1) / 2.0 : c->kv_len);
-    double bytes = 2.0 * (double)dtype_bytes(kv_dtype) * c->rows * c->kv_len * c->shape.kv_heads *
+    double bytes = 2.0 * (double)dtype_bytes(a.args.kv) * c->rows * c->kv_len * c->shape.kv_heads *
                    c->shape.dim;
     b->print(b, &(struct bench_row){"attn", c->name, seconds, bytes,
                                     4.0 * c->shape.dim * c->shape.heads * pairs});
-    void *buffers[] = {qkv.data, kv.data, table_device, a.args.out, record};
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-        b->api->memory_free(b->device, buffers[i], 0);
-    b->api->host_free(b->device, host, host->layout.bytes);
-    free(table);
-    b->api->stream_close(stream);
+    attention_close(b, &a);
 }

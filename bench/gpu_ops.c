@@ -5,11 +5,13 @@
 // time is the median of several runs. Weights and caches rotate over several copies, together
 // larger than the L2 cache. Random data throughout.
 //
-// gpu_ops exact|fast [graphs] [small]   graphs: products, attention and experts only, as graphs
-//                                       small: tiny shapes, to test the program itself
+// gpu_ops exact|fast [graphs|gaps] [small] [--ways LIST]
+//     graphs: products, attention and experts only, as graphs; gaps: only the gaps of launches;
+//     small: tiny shapes, to test the program itself; LIST: ways.h
 #include "bench/gpu_ops.h"
 
 #include "base/clock.h"
+#include "bench/ways.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,14 +107,36 @@ static void bench_fp8(struct bench *b)
     b->prefix = NULL;
 }
 
+static void ops_run(struct bench *b)
+{
+    static const uint32_t products[][2] = {
+        {6144, 4096}, {4096, 4096}, {24576, 4096}, {4096, 12288}};
+    static const uint32_t rows[] = {1, 8, 16, 32, 64, 128, 256, 2048, 8192};
+    static const struct bench_held brain = {DTYPE_BF16, WEIGHT_FLOATS};
+    bench_copy(b);
+    for (size_t i = 0; !b->small && i < 4; i++)
+        bench_gemm(b, &brain, products[i][0], products[i][1], rows, 9);
+    if (b->small)
+        bench_gemm(b, &brain, 64, 96, rows, 5);
+    bench_all_attn(b);
+    bench_experts(b);
+    bench_fp8(b); // last, because its rate is not that of other products
+    if (!b->graphs)
+        bench_rows(b);
+}
+
 int main(int argc, char **argv)
 {
+    bool gaps = false;
     struct error err = {0};
     struct bench b = {.api = weft_device_plugin(), .repeats = REPEATS, .print = print_row};
     struct device_options options = {.exact = argc > 1 && strcmp(argv[1], "exact") == 0};
     for (int i = 2; i < argc; i++) {
         b.small = b.small || strcmp(argv[i], "small") == 0;
         b.graphs = b.graphs || strcmp(argv[i], "graphs") == 0;
+        gaps = gaps || strcmp(argv[i], "gaps") == 0;
+        if (strcmp(argv[i], "--ways") == 0 && i + 1 < argc && !ways_read(argv[++i], &options.ways))
+            return 2;
     }
     if (b.api->open(&b.device, &options, &err) != STATUS_OK) {
         printf("gpu_ops: skipped: %s\n", err.text);
@@ -121,22 +145,9 @@ int main(int argc, char **argv)
     struct device_facts facts;
     b.api->facts(b.device, &facts);
     need(b.api->host_alloc(b.device, (void **)&b.done, 64, NULL), "host memory");
-    printf("{\"card\":\"%s\",\"exact\":%s,\"graphs\":%s}\n", facts.name,
-           options.exact ? "true" : "false", b.graphs ? "true" : "false");
-    bench_copy(&b);
-    static const uint32_t products[][2] = {
-        {6144, 4096}, {4096, 4096}, {24576, 4096}, {4096, 12288}};
-    static const uint32_t rows[] = {1, 8, 16, 32, 64, 128, 256, 2048, 8192};
-    static const struct bench_held brain = {DTYPE_BF16, WEIGHT_FLOATS};
-    for (size_t i = 0; !b.small && i < 4; i++)
-        bench_gemm(&b, &brain, products[i][0], products[i][1], rows, 9);
-    if (b.small)
-        bench_gemm(&b, &brain, 64, 96, rows, 5);
-    bench_all_attn(&b);
-    bench_experts(&b);
-    bench_fp8(&b); // last, because its rate is not that of other products
-    if (!b.graphs)
-        bench_rows(&b);
+    printf("{\"card\":\"%s\",\"exact\":%s,\"graphs\":%s,\"ways\":%u}\n", facts.name,
+           options.exact ? "true" : "false", b.graphs ? "true" : "false", options.ways);
+    (gaps ? bench_gaps : ops_run)(&b);
     b.api->host_free(b.device, b.done, 64);
     b.api->close(b.device);
     return 0;

@@ -33,6 +33,9 @@ void *device_alloc(struct bench *b, size_t bytes);
 void settle(struct bench *b, struct stream *stream); // waits for all that was launched
 // Launches op number i of a row.
 typedef void bench_launch(struct bench *b, struct stream *stream, void *context, uint32_t i);
+// Records `nodes` launches as a graph. Returns the median time of a launch over several runs.
+double graph_time(struct bench *b, struct stream *stream, bench_launch *launch, void *context,
+                  uint32_t nodes);
 // Returns the seconds of a launch: one untimed launch, then b->repeats in one queue or one graph.
 double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, void *context);
 int by_size(const void *a, const void *b); // orders doubles for qsort
@@ -54,6 +57,19 @@ struct attn_bench { // equal rows; KV blocks of 1 << block_shift tokens
     bool fp8;        // keys and values are e4m3, otherwise bfloat16
 };
 void bench_attn(struct bench *b, const struct attn_bench *c);
+// Attention of a case, with its stream and memory.
+struct attention {
+    struct attn_args args;
+    uint64_t layer_bytes; // bytes of the keys and values of all rows
+    uint32_t copies;      // number of layers that the launches read in turn
+    struct stream *stream;
+    struct step *host;
+    struct weight qkv, kv;
+    void *record, *table;
+};
+void attention_open(struct bench *b, const struct attn_bench *c, struct attention *out);
+void attention_close(struct bench *b, struct attention *a);
+bench_launch attention_launch; // context: struct attention
 
 // gpu_experts.c: route, gemm_experts and combine in the shape of Qwen3-30B-A3B.
 void bench_experts(struct bench *b);
@@ -66,3 +82,4 @@ void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_
 void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens);
 void bench_sample(struct bench *b, uint32_t vocab, uint32_t most); // up to `most` rows
 void bench_rows(struct bench *b);
+void bench_gaps(struct bench *b); // the gaps alone

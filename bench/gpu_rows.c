@@ -258,39 +258,64 @@ static void gap_row(struct bench *b, const char *shape, double seconds)
     b->print(b, &(struct bench_row){"launch gap", shape, seconds, 0, 0});
 }
 
-// Runs a kernel of one row and 64 columns 400 times: nearly all its time is the gap between
-// launches.
-static void bench_gap(struct bench *b, struct stream *stream)
+// Small kernels of two kinds, which use shared memory of an SM differently.
+struct gaps {
+    struct rms_norm_args norm; // one row of 64 columns
+    struct attention attn;     // one row of 64 keys
+};
+
+static void norm_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+{
+    struct gaps *g = context;
+    (void)i;
+    need(b->api->ops->rms_norm(stream, &g->norm), "node");
+}
+
+static void near_attention_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+{
+    struct gaps *g = context;
+    (void)i;
+    attention_launch(b, stream, &g->attn, 0);
+}
+
+static void unlike_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+{
+    (i % 2 ? near_attention_launch : norm_launch)(b, stream, context, i);
+}
+
+// Launches 400 kernels that do little: nearly all their time is the gap between launches. If
+// kernels of two kinds in turn take longer than the mean of 400 of each kind, an SM is emptied
+// between them.
+void bench_gaps(struct bench *b)
 {
     enum { NODES = 400, WIDTH = 64 };
+    static const struct attn_bench near = {
+        .name = "gap", .shape = {32, 8, 128, 0, 0.0884f, 1, 1, 0}, 1, 1, 64, 6, 0, false};
     struct weight x = random_weight(b, 1, WIDTH, 1), weight = ones_of(b, WIDTH);
-    struct rms_norm_args args = {.act = DTYPE_BF16,
-                                 .residual = x.data,
-                                 .weight = &weight,
-                                 .out = x.data,
-                                 .rows = 1,
-                                 .width = WIDTH,
-                                 .epsilon = 1e-6f};
-    struct graph *graph = NULL;
-    need(b->api->ops->rms_norm(stream, &args), "node");
+    struct gaps g = {.norm = {.act = DTYPE_BF16,
+                              .residual = x.data,
+                              .weight = &weight,
+                              .out = x.data,
+                              .rows = 1,
+                              .width = WIDTH,
+                              .epsilon = 1e-6f}};
+    attention_open(b, &near, &g.attn);
+    struct stream *stream = g.attn.stream;
+    uint32_t nodes = b->small ? NODES / 40 : NODES;
+    norm_launch(b, stream, &g, 0);
+    near_attention_launch(b, stream, &g, 0);
     settle(b, stream);
     double start = clock_s();
-    for (int i = 0; i < NODES; i++)
-        need(b->api->ops->rms_norm(stream, &args), "node");
+    for (uint32_t i = 0; i < nodes; i++)
+        norm_launch(b, stream, &g, i);
     settle(b, stream);
-    gap_row(b, "400 launches, each", (clock_s() - start) / NODES);
-    need(b->api->graph_begin(stream), "graph");
-    for (int i = 0; i < NODES; i++)
-        need(b->api->ops->rms_norm(stream, &args), "node");
-    need(b->api->graph_end(stream, &graph, NULL), "graph");
-    need(b->api->graph_launch(stream, graph), "graph");
-    settle(b, stream);
-    start = clock_s();
-    for (uint32_t i = 0; i < b->repeats; i++)
-        need(b->api->graph_launch(stream, graph), "graph");
-    settle(b, stream);
-    gap_row(b, "graph of 400 nodes, each", (clock_s() - start) / b->repeats / NODES);
-    b->api->graph_close(graph);
+    gap_row(b, "400 launches, each", (clock_s() - start) / nodes);
+    gap_row(b, "graph of 400 nodes, each", graph_time(b, stream, norm_launch, &g, nodes));
+    gap_row(b, "graph of 400 attentions, each",
+            graph_time(b, stream, near_attention_launch, &g, nodes));
+    gap_row(b, "graph of 400, norms and attentions in turn, each",
+            graph_time(b, stream, unlike_launch, &g, nodes));
+    attention_close(b, &g.attn);
     weight_free(b, x);
     weight_free(b, weight);
 }
@@ -319,7 +344,7 @@ void bench_rows(struct bench *b)
         bench_swiglu(b, stream, token_counts[i], b->small ? 256 : 12288);
         bench_qkv_post(b, stream, token_counts[i]);
     }
-    bench_gap(b, stream);
+    bench_gaps(b);
     bench_signal(b, stream);
     b->api->stream_close(stream);
     bench_sample(b, b->small ? 4096 : 151936, b->small ? 2 : 256);

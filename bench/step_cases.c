@@ -88,7 +88,7 @@ bool bench_device_open(struct bench *b, const struct step_args *args)
 {
     const struct device_api *api = device_cpu();
     struct device_options options = {
-        .threads = args->threads, .exact = args->exact, .serial = args->serial};
+        .threads = args->threads, .exact = args->exact, .serial = args->serial, .ways = args->ways};
     struct error err;
     enum status status = STATUS_OK;
     if (strcmp(args->device, "cpu") != 0)
@@ -417,6 +417,7 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     size_t count = shape->encoder ? sizeof encoder_cases / sizeof encoder_cases[0]
                                   : sizeof generator_cases / sizeof generator_cases[0];
     uint32_t blocks = 0;
+    count = args->cases > 0 && args->cases < count ? args->cases : count;
     for (size_t i = 0; i < count; i++) {
         struct step_case c = case_scaled(&cases[i], shape);
         uint32_t need = case_blocks(&c);
@@ -432,9 +433,10 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     struct device_facts facts;
     b->api.facts(b->device, &facts);
     printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"serial\":%s,"
-           "\"open_ms\":%.0f}\n",
+           "\"ways\":%u,\"open_ms\":%.0f}\n",
            facts.name, shape->name, dtype_name(model_facts(b->model)->dtype),
-           args->exact ? "true" : "false", args->serial ? "true" : "false", now_ms() - start);
+           args->exact ? "true" : "false", args->serial ? "true" : "false", args->ways,
+           now_ms() - start);
     if (!shape->encoder)
         blocks_fill(b, shape);
     for (size_t i = 0; i < count; i++) {

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 16, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
+enum { DEVICE_ABI = 17, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -30,6 +30,7 @@ struct device_options {
     uint32_t threads; // cpu: number of threads, including the caller's; 0: all usable cores
     int exact;        // 1: exact mode (docs/ARCHITECTURE.md); 0: off; -1: the device's default
     bool serial;      // cuda: true if kernels must not overlap, even on cards that can overlap them
+    uint32_t ways;    // cuda: bits of enum device_way (ways.h); 0: the defaults
     const char *cache_folder;       // folder of the file of tuned algorithms; NULL: no file
     void (*note)(const char *line); // logs a line; NULL: nothing is logged
     // Number of ranks that share the model; 0: the model is not split. If nonzero, the cuda device

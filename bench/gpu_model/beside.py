@@ -111,6 +111,8 @@ def read(rows, model):
             continue
         if "card" in row:
             head = row
+        elif head.get("ways"):  # not the defaults, which are what is predicted
+            continue
         elif "op" in row:
             what = "%s, %s" % (row["op"], row["shape"])
             if what == "launch gap, 400 launches, each":

@@ -12,6 +12,7 @@
 #include "kernels/cuda/loader.h"
 
 #include "base/patience.h"
+#include "kernels/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,30 @@ static enum status device_try(struct device *device, struct error *err)
     return error_set(err, STATUS_NO_DEVICE, "%s does not run the plugin's kernels: %s",
                      device->name,
                      code != cudaSuccess ? cudaGetErrorString(code) : "a signal did not arrive");
+}
+
+// A kernel with another division than its predecessor starts only when the SM is empty. So all ask
+// for as much shared memory as there is, which attention needs. It is a hint: a refusal is ignored.
+// A slot that two streams fill at once loses a kernel, which is then prepared twice.
+void kernel_prepare(struct device *device, const void *kernel)
+{
+    if (device->options.ways & WAY_CARVEOUTS)
+        return;
+    size_t at = (size_t)((uintptr_t)kernel >> 4);
+    for (size_t i = 0; i < KERNELS_KNOWN; i++, at++) {
+        const void **slot = &device->prepared[at % KERNELS_KNOWN];
+        // not atomic: a pointer of another stream's thread could be torn
+        const void *seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+        if (seen == kernel)
+            return;
+        if (seen)
+            continue;
+        __atomic_store_n(slot, kernel, __ATOMIC_RELAXED);
+        break;
+    }
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100) !=
+        cudaSuccess)
+        error_forget();
 }
 
 static enum status early_choose(struct device *device)

@@ -8,7 +8,8 @@
 
 // Launches a kernel of a step; it may start while the step's previous kernel still runs.
 #define LAUNCH_STEP(kernel, grid, block, shared, stream, args)                                     \
-    LAUNCH_EARLY(kernel, grid, block, shared, (stream)->cuda, stream_early(stream), args)
+    (kernel_prepare((stream)->device, (const void *)(kernel)),                                     \
+     LAUNCH_EARLY(kernel, grid, block, shared, (stream)->cuda, stream_early(stream), args))
 // Returns true if the next kernel of the step may start early: not the first one after a copy,
 // graph or library call. Records that a kernel of a step is the stream's last work.
 static inline bool stream_early(struct stream *stream)

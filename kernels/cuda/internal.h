@@ -33,6 +33,7 @@ enum {
         65 << 10,  // shared memory of a wide block at dim 128, driver's share included
     ATTN_DIMS = 8, // classes of head dims: 64, 96, 128, 256, and others by panels of 64
     WEIGHTS_KNOWN = 2048,
+    KERNELS_KNOWN = 512, // more than the plugin has kernels
 };
 
 struct blas; // cuBLASLt handle, descriptors and algorithms (blas.c)
@@ -57,7 +58,8 @@ struct device {
         const void *data;
     } known[WEIGHTS_KNOWN];
     uint32_t known_count;
-    struct nccl nccl; // opened if the device is a rank's
+    const void *prepared[KERNELS_KNOWN]; // hash table of the kernels that kernel_prepare has seen
+    struct nccl nccl;                    // opened if the device is a rank's
 };
 
 struct sample_chunk { // result of one block for its chunk of logits
@@ -156,6 +158,10 @@ void graph_close(struct graph *graph);
 // *out: true if the kernels loaded on this thread's card can start early. They cannot if the driver
 // made them from PTX for a card before sm_90, whatever card runs them.
 enum status early_query(bool *out);
+
+// Before the first launch of a step's kernel: asks for the division of an SM's memory that all of
+// them have.
+void kernel_prepare(struct device *device, const void *kernel);
 
 // Queues the store of `value` to host-visible memory (release).
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);

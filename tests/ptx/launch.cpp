@@ -436,11 +436,13 @@ cudaError_t __cudaGetKernel(void **out, const void *host)
     return cudaSuccess;
 }
 
-cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
+cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute what, int value)
 {
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
-        return cudaErrorInvalidValue;
     std::lock_guard<emu_mutex> hold(emu_lock);
+    if (what == cudaFuncAttributePreferredSharedMemoryCarveout && carveout_note(value))
+        return cudaSuccess;
+    if (what != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return cudaErrorInvalidValue;
     if (!shared_fits(&kernels().at(host), (size_t)value, SHARED_MAX))
         return cudaErrorInvalidValue;
     allowed()[host] = (size_t)value;

@@ -198,6 +198,7 @@ struct joint {
 void stream_push_joint(cudaStream_t stream, std::function<joint()> make);
 bool call_refused();                        // true if this is the call that the test makes fail
 cudaError_t call_failed(cudaError_t error); // sets the thread's last error
+bool carveout_note(int percent); // counts a preference of a kernel; false: it is no percentage
 int stream_device(cudaStream_t stream);
 int device_of_thread();
 

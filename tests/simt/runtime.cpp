@@ -299,6 +299,12 @@ void code_forget()
     code_loaded.clear();
 }
 
+bool carveout_note(int percent)
+{
+    counts.carveouts++;
+    return percent >= 0 && percent <= 100;
+}
+
 int device_of_thread()
 {
     return device_now;
@@ -370,6 +376,15 @@ __attribute__((weak)) cudaError_t cudaFuncGetAttributes(struct cudaFuncAttribute
         return fail(cudaErrorLaunchFailure);
     facts->ptxVersion = 10 * major_of();
     return cudaSuccess;
+}
+// Only the carve-out; it is a hint, so it has no effect. The device ptx replaces it (weak).
+__attribute__((weak)) cudaError_t cudaFuncSetAttribute(const void *, enum cudaFuncAttribute what,
+                                                       int value)
+{
+    LOCK;
+    return what == cudaFuncAttributePreferredSharedMemoryCarveout && carveout_note(value)
+               ? cudaSuccess
+               : fail(cudaErrorInvalidValue);
 }
 // Computes the occupancy of an A100 from shared memory and threads only, because the registers used
 // by the host compiler are meaningless.

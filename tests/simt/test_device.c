@@ -5,6 +5,7 @@
 // the calling thread's device, a card for which there is no code, graphs whose recording fails.
 // bench/gpu.sh runs it on a card.
 #include "kernels/device.h"
+#include "kernels/ways.h"
 #include "tests/simt/control.h"
 
 #include <pthread.h>
@@ -40,12 +41,13 @@ static void configure(const struct simt_options *options)
         simt_configure(options);
 }
 
-static bool serial; // device_options.serial of the devices to open
+static bool serial;   // device_options.serial of the devices to open
+static uint32_t ways; // device_options.ways
 
 static void fixture_open(struct fixture *w, uint32_t index)
 {
     struct error err;
-    struct device_options options = {.exact = true, .index = index, .serial = serial};
+    struct device_options options = {.exact = true, .index = index, .serial = serial, .ways = ways};
     struct stream_limits limits = {.step = {.rows_max = ROWS, .tokens_max = ROWS},
                                    .width_max = WIDTH};
     w->api = weft_device_plugin();
@@ -210,6 +212,28 @@ static void test_kernels_begin_early(void **state)
     }
     serial = false;
     configure(&(struct simt_options){0});
+}
+
+// Each kernel of a step asks once per device for the division of an SM's memory that all have.
+static void test_kernels_divide_memory_alike(void **state)
+{
+    (void)state;
+    if (!simt_read)
+        skip();
+    for (int round = 0; round < 3; round++) {
+        struct fixture w;
+        struct simt_counts before, after;
+        ways = round == 1 ? WAY_CARVEOUTS : 0;
+        fixture_open(&w, 0);
+        simt_read(&before);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(launch(&w), STATUS_OK);
+        wait_for(&w, 1);
+        simt_read(&after);
+        assert_int_equal(after.carveouts - before.carveouts, round != 1);
+        fixture_close(&w);
+    }
+    ways = 0;
 }
 
 // Waiting for a stream that records is refused and invalidates the recording; the stream stays
@@ -536,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_after_refusals),
         cmocka_unit_test(test_after_refused_shared_memory),
         cmocka_unit_test(test_kernels_begin_early),
+        cmocka_unit_test(test_kernels_divide_memory_alike),
         cmocka_unit_test(test_spoiled_graph),
         cmocka_unit_test(test_zeroed_before),
         cmocka_unit_test(test_second_device),

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways of the cuda device that are not its defaults, so that both can be measured on a card.
+#pragma once
+
+enum device_way { // bits of device_options.ways
+    WAY_CARVEOUTS = 1, // the driver divides an SM's memory anew for each kernel
+};
