@@ -63,6 +63,10 @@ struct model_group {
     _Atomic uint32_t left; // number of ranks that have not finished the job
     _Atomic uint32_t left_sleepers;
     _Atomic uint32_t failed; // 1 + the first rank that failed, or 0: none
+    _Atomic uint32_t met;    // number of ranks that have come to the next meeting
+    _Atomic uint32_t meetings, meetings_sleepers; // number of meetings; +1 when they end
+    _Atomic bool
+        parted; // true: no rank waits in a meeting any more; set before `meetings` is raised
     struct group_rank ranks[RANKS_MAX];
 };
 
@@ -84,6 +88,30 @@ static enum status job_do(struct group_rank *r)
     }
 }
 
+static void meetings_raise(struct model_group *group)
+{
+    atomic_fetch_add(&group->meetings, 1);
+    futex_notify(&group->meetings, &group->meetings_sleepers);
+}
+
+// Ends all meetings: a rank that has failed or is late will not come.
+static void ranks_part(struct model_group *group)
+{
+    atomic_store(&group->parted, true);
+    meetings_raise(group);
+}
+
+void group_meet(struct model_group *group)
+{
+    uint32_t meeting = atomic_load(&group->meetings);
+    if (atomic_fetch_add(&group->met, 1) + 1 == group->size) {
+        atomic_store(&group->met, 0);
+        meetings_raise(group);
+    } else if (!atomic_load(&group->parted)) {
+        futex_await(&group->meetings, meeting, &group->meetings_sleepers);
+    }
+}
+
 static void *rank_main(void *argument)
 {
     struct group_rank *r = argument;
@@ -98,6 +126,7 @@ static void *rank_main(void *argument)
         if (r->status != STATUS_OK) {
             uint32_t none = 0;
             atomic_compare_exchange_strong(&group->failed, &none, 1 + number);
+            ranks_part(group);
             group->api->comm_abort(group->comm);
         }
         atomic_store(&r->done, seen + 1); // before `left`: late_error finds the late rank by it
@@ -192,6 +221,7 @@ static bool ranks_await(struct model_group *group)
 static enum status group_fail(struct model_group *group, enum status status)
 {
     group->status = status;
+    ranks_part(group);
     if (group->link)
         group->link->fail(group->link->context, &group->err);
     group->api->comm_abort(group->comm);

@@ -54,6 +54,9 @@ enum status group_sample(struct model_group *group, const uint32_t *masks, uint3
 enum status group_collect(struct model_group *group, struct model_output *out, uint64_t deadline_ns,
                           struct error *err) MUST_USE;
 
+// Returns when all ranks of this process have called it as often, or the group has failed.
+void group_meet(struct model_group *group);
+
 // The calls of one rank's model. rank_begin must be the first, on the thread that makes the others.
 // If the device has a slot, the caller holds it (model.c, open.c).
 void rank_begin(const struct model *m);

@@ -139,6 +139,7 @@ struct model {
         *others[RANKS_MAX]; // in the first rank of this process: models of its others, from 1
     struct comm *comm;
     struct model_group *group;
+    struct model_group *meets; // group whose ranks wait for each other between layers; NULL: none
 };
 
 // Device addresses: of an activation buffer, of an offset in the state, of the step record.

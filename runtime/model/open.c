@@ -281,6 +281,8 @@ static enum status others_open(struct model *m, const struct model_plan *plan,
                                     m->comm, options->link};
     if (status == STATUS_OK)
         status = group_open(&m->group, &args, err);
+    for (uint32_t r = 0; r < count && status == STATUS_OK && m->facts.steps_in_flight > 0; r++)
+        models[r]->meets = m->group;
     if (status == STATUS_OK && options->start_ns > 0)
         group_deadline(m->group, options->start_ns);
     return status;

@@ -126,16 +126,18 @@ static void test_results_do_not_depend_on_neighbours(void **state)
     }
 }
 
+static uint32_t layers = 2; // of unequal_folder
+
 static void unequal_folder(char *folder, uint32_t heads, uint32_t kv_heads, bool tied)
 {
     char config[512];
     snprintf(config, sizeof config,
              "{\"architectures\":[\"Qwen2ForCausalLM\"],\"hidden_size\":52,"
-             "\"intermediate_size\":100,\"num_hidden_layers\":2,\"num_attention_heads\":%u,"
+             "\"intermediate_size\":100,\"num_hidden_layers\":%u,\"num_attention_heads\":%u,"
              "\"num_key_value_heads\":%u,\"head_dim\":16,\"max_position_embeddings\":128,"
              "\"rms_norm_eps\":1e-6,\"vocab_size\":101,\"tie_word_embeddings\":%s,"
              "\"torch_dtype\":\"float32\",\"eos_token_id\":2}",
-             heads, kv_heads, tied ? "true" : "false");
+             layers, heads, kv_heads, tied ? "true" : "false");
     folder_make(folder);
     file_write(folder, "config.json", config, strlen(config));
 }
@@ -281,7 +283,7 @@ static void test_ranks_are_planned_one_by_one(void **state)
 }
 
 // Devices whose ops misbehave on the stream of one rank.
-static enum {
+static enum odd_kind {
     ODD_NOTHING,
     ODD_FAILS,
     ODD_FAILS_ALONE, // and the other ranks hang
@@ -379,6 +381,7 @@ static enum status odd_replay(struct stream *stream, struct graph *graph)
 static void odd_open(struct group_view *v, const char *folder, uint32_t ranks)
 {
     struct model_options options = rig_options();
+    options.load_dummy = dummy;
     real = rig_device();
     v->ops = *real->ops;
     v->ops.gemm = odd_gemm;
@@ -636,6 +639,47 @@ static void test_late_ranks_change_no_result(void **state)
     folder_remove(folder);
 }
 
+// Ranks of a deep model wait for each other between layers, on devices that queue them. A rank that
+// fails or hangs before it comes ends the step of the one that waits.
+static void test_ranks_meet_in_deep_models(void **state)
+{
+    (void)state;
+    static const enum odd_kind ends[] = {ODD_FAILS, ODD_HANGS};
+    for (size_t i = 0; i < 2; i++) {
+        char folder[64];
+        int32_t tokens[PROMPT];
+        struct group_view v;
+        struct error err = {.text = ""};
+        struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+        layers = 9;
+        dummy = true;
+        unequal_folder(folder, 4, 2, true);
+        prompt_fill(tokens, 0);
+        odd_open(&v, folder, 2);
+        odd_late_from(i + 1);
+        step_prepare(&v.rig, &s);
+        assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_OK);
+        assert_int_equal(model_sample(v.rig.model, NULL, 0, &err), STATUS_OK);
+        struct model_output out;
+        assert_int_equal(model_collect(v.rig.model, &out, UINT64_MAX, &err), STATUS_OK);
+        odd_stream = opened[1];
+        odd = ends[i];
+        atomic_store(&odd_held, true);
+        model_step_deadline(v.rig.model, HANG_NS);
+        s.computed = 0;
+        step_prepare(&v.rig, &s);
+        assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err),
+                         i == 0 ? STATUS_DEVICE_FAULT : STATUS_TIMEOUT);
+        assert_memory_equal(err.text, "rank 1 of 2", 11);
+        atomic_store(&odd_held, false);
+        odd = ODD_NOTHING;
+        rig_close(&v.rig);
+        folder_remove(folder);
+    }
+    layers = 2;
+    dummy = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_late_ranks_change_no_result),
     };
     const struct CMUnitTest on_gpus[] = {cmocka_unit_test(test_unequal_parts),
+                                         cmocka_unit_test(test_ranks_meet_in_deep_models),
                                          cmocka_unit_test(test_late_ranks_change_no_result)};
     emulated = rig_device() != device_cpu();
     if (emulated)
