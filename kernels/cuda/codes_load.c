@@ -97,10 +97,22 @@ static size_t band_bytes(const struct codes_source *s, uint64_t first, uint64_t 
            (size_t)(end - first) * sizeof(uint32_t);
 }
 
-static void runs_copy(char *to, const struct runs *r)
+// Runs that the readers copy to a staging buffer, and their offsets in it.
+struct band_copy {
+    struct runs runs[3];
+    char *host;
+    size_t at[4];
+};
+
+static void runs_part(void *context, uint32_t part, uint32_t parts)
 {
-    for (size_t i = 0; i < r->count; i++)
-        memcpy(to + i * r->bytes, r->from + i * r->step, r->bytes);
+    const struct band_copy *c = context;
+    for (int k = 0; k < 3; k++) {
+        const struct runs *r = &c->runs[k];
+        size_t end = r->count * (part + 1) / parts;
+        for (size_t i = r->count * part / parts; i < end; i++)
+            memcpy(c->host + c->at[k] + i * r->bytes, r->from + i * r->step, r->bytes);
+    }
 }
 
 // Loads rows [begin, begin + count) of the source from rows [first, end) of the file.
@@ -108,25 +120,24 @@ static enum status band_load(struct device *device, const struct codes_source *s
                              struct codes_band *band, uint32_t begin, uint64_t first, uint64_t end)
 {
     const struct weight_source *source = s->source;
-    struct runs runs[3];
-    char *host, *staged;
-    size_t at[4] = {0};
-    enum status status = loader_buffer(device, &host);
+    struct band_copy copy = {0};
+    size_t *at = copy.at;
+    char *staged;
+    enum status status = loader_buffer(device, &copy.host);
     if (status != STATUS_OK)
         return status;
-    runs_list(runs, s, first, end);
-    for (int i = 0; i < 3; i++) {
-        runs_copy(host + at[i], &runs[i]);
-        at[i + 1] = at[i] + runs_bytes(&runs[i]);
-    }
-    uint32_t *row = (uint32_t *)(void *)(host + at[3]);
+    runs_list(copy.runs, s, first, end);
+    for (int i = 0; i < 3; i++)
+        at[i + 1] = at[i] + runs_bytes(&copy.runs[i]);
+    loader_read(device, at[3], runs_part, &copy);
+    uint32_t *row = (uint32_t *)(void *)(copy.host + at[3]);
     for (uint32_t i = 0; i < band->count; i++)
         row[i] = (uint32_t)(weight_paired_row(s->top + begin + i, source->paired, source->rotary) -
                             first);
-    status = loader_send(device, host, at[3] + band->count * sizeof *row, &staged);
+    status = loader_send(device, copy.host, at[3] + band->count * sizeof *row, &staged);
     band->codes = (const uint8_t *)staged;
     band->scales = (const uint8_t *)staged + at[1];
-    band->zeros = runs[2].count > 0 ? (const uint8_t *)staged + at[2] : NULL;
+    band->zeros = copy.runs[2].count > 0 ? (const uint8_t *)staged + at[2] : NULL;
     band->row = (const uint32_t *)(const void *)(staged + at[3]);
     band->rows = (uint32_t)(end - first);
     if (status == STATUS_OK)

@@ -131,6 +131,7 @@ static void device_close(struct device *device)
     if (device->loading)
         (void)cudaStreamDestroy(device->loading);
     error_forget(); // a device that failed to open lacks some objects
+    readers_close(device->readers);
     nccl_close(&device->nccl);
     pthread_mutex_destroy(&device->known_lock);
     free(device);

@@ -51,6 +51,7 @@ struct device {
     void *staging_host[2], *staging_device[2];
     cudaEvent_t staging_free[2];
     uint32_t staging_next;
+    struct readers *readers;    // threads that fill staging buffers; NULL: not started
     bool direct_refused;        // true if a file system refused O_DIRECT; logged once
     pthread_mutex_t known_lock; // guards `known`: weights for timing products (--no-exact)
     struct weight_known {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads weights from files to the device: pieces of at most STAGING_BYTES go through two pinned
-// buffers (one is filled while the other is copied) and are converted on the device. Files are read
+// buffers (one is filled by several threads while the other is copied; readers.h) and are converted
+// on the device. Files are read
 // with O_DIRECT if possible; if the file system refuses it, or there is no file, bytes are read
 // from the mapping. Called by the loading thread only; its buffers are allocated when the device is
 // opened.
@@ -14,7 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DIRECT_ALIGN = 4096 };
+enum {
+    DIRECT_ALIGN = 4096,
+    ALONE_BYTES = 256 << 10, // fewer bytes are read by the loading thread alone
+};
 
 // Logs, once per device, that loading uses the page cache and is slower.
 static void direct_refused(struct device *device)
@@ -47,28 +51,65 @@ static char *staging_begin(void *buffer)
     return (char *)buffer + (DIRECT_ALIGN - at % DIRECT_ALIGN) % DIRECT_ALIGN;
 }
 
-// Reads bytes [at, at + bytes) of the source into the buffer; *data is their offset in it. Whole
-// aligned blocks are read, so the buffer has one block of slack at each end. Returns false if they
-// cannot be read with O_DIRECT.
-static bool piece_read(char *buffer, const struct weight_source *source, int direct, uint64_t at,
-                       size_t bytes, size_t *data)
+// A piece that the readers read with O_DIRECT: whole aligned blocks [begin, end) of the file, of
+// which the bytes up to `needed` must be there.
+struct direct_piece {
+    char *buffer; // gets the block at `begin`
+    int direct;
+    uint64_t begin, end, needed;
+    _Atomic bool failed; // read by the loading thread after all readers have ended
+};
+
+static bool blocks_read(const struct direct_piece *p, uint64_t begin, uint64_t end)
 {
-    uint64_t first = source->offset + at;
-    uint64_t begin = first / DIRECT_ALIGN * DIRECT_ALIGN;
-    uint64_t end = (first + bytes + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
-    uint64_t done = begin;
-    *data = (size_t)(first - begin);
-    while (direct >= 0 && done < first + bytes) {
-        ssize_t got = pread(direct, buffer + (done - begin), (size_t)(end - done), (off_t)done);
+    uint64_t done = begin, needed = end < p->needed ? end : p->needed;
+    while (done < needed) {
+        ssize_t got =
+            pread(p->direct, p->buffer + (done - p->begin), (size_t)(end - done), (off_t)done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             return false;
         done += (uint64_t)got;
-        if (done < first + bytes && done % DIRECT_ALIGN != 0)
+        if (done < needed && done % DIRECT_ALIGN != 0)
             return false; // the file ends before the bytes do
     }
-    return direct >= 0;
+    return true;
+}
+
+static void piece_part(void *context, uint32_t part, uint32_t parts)
+{
+    struct direct_piece *p = context;
+    uint64_t blocks = (p->end - p->begin) / DIRECT_ALIGN;
+    uint64_t first = blocks * part / parts, last = blocks * (part + 1) / parts;
+    if (!blocks_read(p, p->begin + first * DIRECT_ALIGN, p->begin + last * DIRECT_ALIGN))
+        p->failed = true;
+}
+
+// Reads bytes [at, at + bytes) of the source into the buffer; *data is their offset in it. Whole
+// aligned blocks are read, so the buffer has one block of slack at each end. Returns false if they
+// cannot be read with O_DIRECT.
+static bool piece_read(struct device *device, char *buffer, const struct weight_source *source,
+                       int direct, uint64_t at, size_t bytes, size_t *data)
+{
+    uint64_t first = source->offset + at, last = first + bytes;
+    struct direct_piece p = {.buffer = buffer, .direct = direct, .needed = last};
+    p.begin = first / DIRECT_ALIGN * DIRECT_ALIGN;
+    p.end = (last + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
+    *data = (size_t)(first - p.begin);
+    if (direct < 0)
+        return false;
+    loader_read(device, bytes, piece_part, &p);
+    return !p.failed;
+}
+
+void loader_read(struct device *device, size_t bytes,
+                 void (*run)(void *context, uint32_t part, uint32_t parts), void *context)
+{
+    if (bytes < ALONE_BYTES)
+        run(context, 0, 1);
+    else
+        readers_run(&device->readers, run, context);
 }
 
 enum status loader_buffer(struct device *device, char **host)
@@ -109,15 +150,24 @@ static size_t source_element_bytes(const struct weight_source *source)
     return source->format >= WEIGHT_FP8 ? 1 : dtype_bytes(source->dtype);
 }
 
-// Copies rows from the mapping. This also serves tensors of which only some columns are needed,
-// because most of what O_DIRECT would read belongs to other ranks.
-static void rows_gather(char *to, const struct weight_source *source, uint32_t first, uint32_t rows)
+// Rows that the readers copy from the mapping. This also serves tensors of which only some columns
+// are needed, because most of what O_DIRECT would read belongs to other ranks.
+struct gather {
+    char *to;
+    const struct weight_source *source;
+    uint32_t first, rows;
+};
+
+static void gather_part(void *context, uint32_t part, uint32_t parts)
 {
-    size_t each = source_element_bytes(source);
-    size_t row_bytes = source->cols * each;
-    for (uint32_t r = 0; r < rows; r++)
-        memcpy(to + r * row_bytes,
-               (const char *)source->map + weight_source_at(source, first + r) * each, row_bytes);
+    const struct gather *g = context;
+    const struct weight_source *source = g->source;
+    size_t each = source_element_bytes(source), row_bytes = source->cols * each;
+    uint32_t end = (uint32_t)((uint64_t)g->rows * (part + 1) / parts);
+    for (uint32_t r = (uint32_t)((uint64_t)g->rows * part / parts); r < end; r++)
+        memcpy(g->to + r * row_bytes,
+               (const char *)source->map + weight_source_at(source, g->first + r) * each,
+               row_bytes);
 }
 
 static enum status rows_put(struct device *device, struct convert_args *args,
@@ -135,11 +185,11 @@ static enum status rows_put(struct device *device, struct convert_args *args,
             return status;
         size_t data = 0;
         uint64_t at = weight_source_at(source, row) * source_element_bytes(source);
-        if (!piece_read(buffer, source, direct, at, bytes, &data)) {
+        if (!piece_read(device, buffer, source, direct, at, bytes, &data)) {
             if (direct >= 0)
                 direct_refused(device);
             data = 0;
-            rows_gather(buffer, source, row, rows);
+            loader_read(device, bytes, gather_part, &(struct gather){buffer, source, row, rows});
         }
         args->first_row = first + row;
         args->rows = rows;

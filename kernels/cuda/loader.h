@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/codes.h"
 #include "kernels/cuda/internal.h"
+#include "kernels/cuda/readers.h"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -19,6 +20,11 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
 enum status loader_buffer(struct device *device, char **host);
 enum status loader_send(struct device *device, const void *from, size_t bytes, char **staged);
 enum status loader_sent(struct device *device);
+
+// Runs run(context, part, parts) for each part of `bytes` bytes that go into a staging buffer, on
+// several threads if they are many (readers.h).
+void loader_read(struct device *device, size_t bytes,
+                 void (*run)(void *context, uint32_t part, uint32_t parts), void *context);
 
 // weights.cu: weight_convert writes rows of a source in device memory to rows of a weight;
 // weight_fill writes random numbers.
