@@ -254,18 +254,19 @@ stage_first() {
     step probe-gpu 8 "$bin/gpu_probe"
     python probe-equal 3 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
     sums_probe 4
-    step conformance 38 ops_conform
-    step conformance-fast 38 ops_conform --fast
+    step conformance 34 ops_conform
+    step conformance-fast 34 ops_conform --fast
     models_conform exact 12 WEFT_TEST_SERIAL=
     models_conform fast 12 WEFT_TEST_FAST=1
     models_conform serial 6 WEFT_TEST_SERIAL=1
     whole step-qwen3-8b-fast 42 qwen3-8b --no-exact
     whole step-qwen3-8b-exact 40 qwen3-8b
-    whole step-qwen3-30b-a3b-fast 50 qwen3-30b-a3b --no-exact
+    whole step-qwen3-30b-a3b-fast 44 qwen3-30b-a3b --no-exact
     step ops-graphs 20 "$bin/gpu_ops" fast graphs
     # defaults that only a card can judge, measured both ways
     step gaps 4 "$bin/gpu_ops" fast gaps
     step gaps-carveouts 4 "$bin/gpu_ops" fast gaps --ways carveouts
+    whole step-qwen3-8b-sectors 14 qwen3-8b --no-exact --cases 1 --ways sectors
     whole step-qwen3-8b-carveouts 14 qwen3-8b --no-exact --cases 1 --ways carveouts
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"

@@ -10,7 +10,7 @@
 static const struct {
     const char *name;
     enum device_way way;
-} names[] = {{"carveouts", WAY_CARVEOUTS}};
+} names[] = {{"carveouts", WAY_CARVEOUTS}, {"sectors", WAY_SECTORS}};
 
 enum { COUNT = sizeof names / sizeof names[0] };
 

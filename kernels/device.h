@@ -33,9 +33,7 @@ struct device_options {
     uint32_t ways;    // cuda: bits of enum device_way (ways.h); 0: the defaults
     const char *cache_folder;       // folder of the file of tuned algorithms; NULL: no file
     void (*note)(const char *line); // logs a line; NULL: nothing is logged
-    // Number of ranks that share the model; 0: the model is not split. If nonzero, the cuda device
-    // loads NCCL.
-    uint32_t ranks;
+    uint32_t ranks; // number of ranks that share the model (cuda then loads NCCL); 0: not split
     // cpu: NULL, or the device that this one is a part of, as rank `index` of `ranks`. The device
     // then gets a share of that device's number of threads (at least one per rank), and its streams
     // share the device slot of `parent`. Close it before `parent`.

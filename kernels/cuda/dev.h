@@ -6,8 +6,8 @@
 // Fragments of mma m16n8k16 for lane l, r = l / 4, t = l % 4 (two 16-bit elements a word):
 //   A  a0 (r, 2t) a1 (r + 8, 2t) a2 (r, 2t + 8) a3 (r + 8, 2t + 8)
 //   B  b0 (k = 2t, n = r) b1 (k = 2t + 8, n = r)      C  c0 c1 (r, 2t) c2 c3 (r + 8, 2t)
-// Instructions are those of sm_80, except grid_wait and grid_trigger (sm_90) and, where the card
-// has it, the conversion of e4m3_to_f16 (sm_89). nvcc runs with -fmad=false: a
+// Instructions are those of sm_80, except grid_wait, grid_trigger and prefetch_l2_bulk (sm_90) and,
+// where the card has it, the conversion of e4m3_to_f16 (sm_89). nvcc runs with -fmad=false: a
 // multiply-add is fused only if a kernel calls fmaf.
 #pragma once
 
@@ -65,6 +65,13 @@ DEV void grid_trigger()
 DEV void prefetch_l2(const void *p)
 {
     asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
+}
+// Loads `bytes` bytes into L2, both multiples of 16. Only on sm_90 and later: before, nothing.
+DEV void prefetch_l2_bulk(const void *p, uint32_t bytes)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(p), "r"(bytes));
+#endif
 }
 DEV uint32_t smem_addr(const void *p)
 {

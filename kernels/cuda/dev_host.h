@@ -84,7 +84,7 @@ uint32_t shared_offset(const void *at);
 void grid_wait(const char *file, int line);
 // Reports an access to device memory by a thread that has not called grid_wait.
 void early_access(const void *at, const char *file, int line);
-void prefetch(const void *at, const char *file, int line);
+void prefetch(const void *at, size_t bytes, const char *file, int line);
 
 void cp_async16(void *to, const void *from, bool valid, const char *file, int line);
 void cp_async_commit();

@@ -14,7 +14,14 @@ static inline void grid_trigger()
 }
 static inline void prefetch_l2(const void *p, SIMT_SITE)
 {
-    simt::prefetch(p, SIMT_PASS);
+    simt::prefetch(p, 1, SIMT_PASS);
+}
+static inline void prefetch_l2_bulk(const void *p, uint32_t bytes, SIMT_SITE)
+{
+    if ((uintptr_t)p % 16 != 0 || bytes % 16 != 0 || bytes == 0)
+        simt::report("bulk prefetch of %u bytes, or its address, no multiple of 16 at %s:%d", bytes,
+                     file_, line_);
+    simt::prefetch(p, bytes, SIMT_PASS);
 }
 static inline uint32_t smem_addr(const void *p)
 {

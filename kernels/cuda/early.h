@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/dev.h"
 #include "kernels/cuda/internal.h"
+#include "kernels/ways.h"
 
 // Launches a kernel of a step; it may start while the step's previous kernel still runs.
 #define LAUNCH_STEP(kernel, grid, block, shared, stream, args)                                     \
@@ -33,10 +34,13 @@ static __device__ __forceinline__ void grid_begin()
 // product reads all of it at about the same time.
 struct prefetch_run {
     const char *at;
-    uint32_t lines; // lines of PREFETCH_LINE bytes
+    uint32_t lines;       // lines of PREFETCH_LINE bytes
+    bool sectors = false; // false: in bulk
 };
 enum {
     PREFETCH_LINE = 128,
+    PREFETCH_SECTOR = 32,     // an instruction certainly loads no more
+    PREFETCH_BULK = 4096,     // bytes that one instruction loads in bulk
     PREFETCH_BYTES = 4 << 20, // memory delivers that many in a little more than a microsecond
     PREFETCH_EACH = 16,       // most lines per thread
     PREFETCH_ROWS = 32,       // for more tokens, products are bound by math
@@ -53,12 +57,19 @@ static inline prefetch_run prefetch_of(const struct stream *stream, const struct
     const size_t most_bytes = PREFETCH_BYTES; // g++ warns of enums of two types in one ?:
     size_t lines = (bytes < most_bytes ? bytes : most_bytes) / PREFETCH_LINE;
     size_t most = (size_t)threads * PREFETCH_EACH;
-    return {(const char *)next->data, (uint32_t)(lines < most ? lines : most)};
+    return {(const char *)next->data, (uint32_t)(lines < most ? lines : most),
+            (stream->device->options.ways & WAY_SECTORS) != 0};
 }
-// Prefetches the share of thread `thread` of `threads`.
+// Prefetches the share of thread `thread` of `threads`: in bulk, the first lane of each warp for
+// it.
 static __device__ __forceinline__ void prefetch_share(const prefetch_run &p, uint32_t thread,
                                                       uint32_t threads)
 {
-    for (uint32_t line = thread; line < p.lines; line += threads)
-        prefetch_l2(p.at + (size_t)line * PREFETCH_LINE);
+    const uint32_t end = p.lines * PREFETCH_LINE, bulk = PREFETCH_BULK;
+    if (p.sectors)
+        for (uint32_t at = thread * PREFETCH_SECTOR; at < end; at += threads * PREFETCH_SECTOR)
+            prefetch_l2(p.at + at);
+    else if (thread % 32 == 0)
+        for (uint32_t at = thread / 32 * bulk; at < end; at += threads / 32 * bulk)
+            prefetch_l2_bulk(p.at + at, end - at < bulk ? end - at : bulk);
 }

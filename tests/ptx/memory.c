@@ -301,20 +301,38 @@ ATOMIC(atom_and32, uint32_t, x &y[l])
 ATOMIC(atom_max_u32, uint32_t, y[l] > x ? y[l] : x)
 ATOMIC(atom_exch32, uint32_t, y[l])
 
-// A prefetch is a hint and may precede the wait for the previous kernel; its line must be in an
-// allocation.
-static void prefetch(struct ptx_warp *w, const struct ptx_ins *i)
+// A prefetch is a hint and may precede the wait for the previous kernel; its first byte (a bulk
+// prefetch: all bytes) must be in an allocation. bulk: operand 1 is the number of bytes.
+static void prefetch_check(struct ptx_warp *w, const struct ptx_ins *i, bool bulk)
 {
     const char *first, *end;
+    const uint32_t *sizes = bulk ? ptx_lanes(w, &i->x[1]) : NULL;
     for (int l = 0; l < PTX_LANES; l++) {
         uint64_t at = ptx_address(w, &i->x[0], l);
-        if (!(w->mask >> l & 1) ||
-            w->block->watch->memory((const void *)(uintptr_t)at, 1, &first, &end))
+        uint32_t bytes = bulk ? sizes[l] : 1;
+        if (!(w->mask >> l & 1))
             continue;
         w->lane = l;
+        if (bulk && (at % 16 != 0 || bytes % 16 != 0 || bytes == 0)) {
+            ptx_fault(w, i, "a bulk prefetch of %u bytes at 0x%llx, no multiples of 16", bytes,
+                      (unsigned long long)at);
+            return;
+        }
+        if (w->block->watch->memory((const void *)(uintptr_t)at, bytes, &first, &end))
+            continue;
         ptx_fault(w, i, "a prefetch of 0x%llx, which is in no allocation", (unsigned long long)at);
         return;
     }
+}
+
+static void prefetch(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    prefetch_check(w, i, false);
+}
+
+static void prefetch_bulk(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    prefetch_check(w, i, true);
 }
 
 // --- asynchronous copies ---
@@ -458,6 +476,7 @@ const struct ptx_form ptx_memory_forms[] = {
     {"cp.async.ca.shared.global", "aaB4", copy, 0},
     {"cp.async.ca.shared.global", "aaC4", copy, 0},
     {"prefetch.global.L2", "a", prefetch, 0},
+    {"cp.async.bulk.prefetch.L2.global", "aw", prefetch_bulk, 0},
     {"cvta.local.u64", "d8", local_address, 0},
     {"cp.async.commit_group", "", copy_commit, 0},
     {"cp.async.wait_group", "i", copy_wait, 0},

@@ -310,6 +310,10 @@ void test_copies(void **state)
         {"cp.async.wait_all", "", BEGUN "cp.async.wait_all;\n" TAKEN, word_fourth},
         {"prefetch.global.L2", "a",
          BEGUN "prefetch.global.L2 [%d4+1024];\ncp.async.wait_all;\n" TAKEN, word_fourth},
+        {"cp.async.bulk.prefetch.L2.global", "aw",
+         BEGUN "mov.u32 %r1, 16;\ncp.async.bulk.prefetch.L2.global [%d4+1024], %r1;\n"
+               "cp.async.wait_all;\n" TAKEN,
+         word_fourth},
     };
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
         together_test(&rows[k]);

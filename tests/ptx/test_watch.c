@@ -560,6 +560,11 @@ static void test_a_kernel_that_begins_early_waits_before_it_uses_memory(void **s
     expect_run("ld.global.u32 %r1, [%d0+20];\n", 32);
     expect_fault("prefetch.global.L2 [%d2+4096];\nmov.u32 %r1, 0;\n", 32,
                  "which is in no allocation");
+#define BULK(at, bytes) "mov.u32 %r1, " bytes ";\ncp.async.bulk.prefetch.L2.global [" at "], %r1;\n"
+    expect_run(BULK("%d0", "64"), 32);
+    expect_fault(BULK("%d0", "65536"), 32, "which is in no allocation");
+    expect_fault(BULK("%d0", "24"), 32, "a bulk prefetch of 24 bytes");
+    expect_fault(BULK("%d0+8", "16"), 32, "no multiples of 16");
 }
 
 int main(void)

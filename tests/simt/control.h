@@ -67,6 +67,7 @@ struct simt_counts {
     // then), and those of them used while a stream captured.
     uint64_t loads, loads_captured;
     uint64_t early;                  // launches that began before the previous kernel had ended
+    uint64_t prefetches, prefetched; // prefetches into L2, and bytes (1 of each that is not bulk)
     uint64_t carveouts;              // preferred divisions of an SM's memory that were set
     uint64_t nccl_sums, nccl_copies; // collectives that ended, over all ranks
     uint64_t nccl_stays; // ranks that stayed in a call until they were aborted, or still do

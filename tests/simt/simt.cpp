@@ -448,9 +448,11 @@ void early_access(const void *at, const char *file, int line)
     abandon();
 }
 
-void prefetch(const void *at, const char *file, int line)
+void prefetch(const void *at, size_t bytes, const char *file, int line)
 {
-    if (!memory_known(at, 1))
+    counts.prefetches++;
+    counts.prefetched += bytes;
+    if (!memory_known(at, bytes))
         report("prefetch at %s:%d outside every allocation", file, line);
 }
 

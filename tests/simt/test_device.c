@@ -236,6 +236,51 @@ static void test_kernels_divide_memory_alike(void **state)
     ways = 0;
 }
 
+// A norm prefetches the next weight, here 511 lines of 128 bytes, in bulk (15 of 4096 bytes and one
+// of the rest) or in sectors of 32 bytes.
+static void test_ways_to_prefetch(void **state)
+{
+    (void)state;
+    enum { WIDE = 2048 }; // narrower rows have no blocks that prefetch
+    if (!simt_read)
+        skip();
+    for (uint32_t round = 0; round < 2; round++) {
+        struct fixture w;
+        struct simt_counts before, after;
+        void *at = NULL;
+        ways = round == 1 ? WAY_SECTORS : 0;
+        fixture_open(&w, 0);
+        struct weight next = {
+            .shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_BF16, .n = 33, .k = 992}};
+        struct weight ones = {
+            .shape = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = WIDE, .k = 1}};
+        next.bytes = w.api->weight_bytes(w.device, &next.shape);
+        ones.bytes = w.api->weight_bytes(w.device, &ones.shape);
+        assert_int_equal(w.api->memory_alloc(w.device, &next.data, next.bytes, NULL), STATUS_OK);
+        assert_int_equal(w.api->memory_alloc(w.device, &ones.data, ones.bytes, NULL), STATUS_OK);
+        assert_int_equal(w.api->memory_alloc(w.device, &at, WIDE * 2, NULL), STATUS_OK);
+        struct rms_norm_args args = {.act = DTYPE_BF16,
+                                     .residual = at,
+                                     .weight = &ones,
+                                     .out = at,
+                                     .rows = 1,
+                                     .width = WIDE,
+                                     .epsilon = 1e-6f,
+                                     .next = &next};
+        simt_read(&before);
+        assert_int_equal(w.api->ops->rms_norm(w.stream, &args), STATUS_OK);
+        wait_for(&w, 1);
+        simt_read(&after);
+        assert_int_equal(after.prefetches - before.prefetches, round == 0 ? 16 : 511 * 4);
+        assert_int_equal(after.prefetched - before.prefetched, round == 0 ? 511 * 128 : 511 * 4);
+        w.api->memory_free(w.device, at, WIDE * 2);
+        w.api->memory_free(w.device, next.data, next.bytes);
+        w.api->memory_free(w.device, ones.data, ones.bytes);
+        fixture_close(&w);
+    }
+    ways = 0;
+}
+
 // Waiting for a stream that records is refused and invalidates the recording; the stream stays
 // usable.
 static void test_spoiled_graph(void **state)
@@ -561,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_after_refused_shared_memory),
         cmocka_unit_test(test_kernels_begin_early),
         cmocka_unit_test(test_kernels_divide_memory_alike),
+        cmocka_unit_test(test_ways_to_prefetch),
         cmocka_unit_test(test_spoiled_graph),
         cmocka_unit_test(test_zeroed_before),
         cmocka_unit_test(test_second_device),
