@@ -10,7 +10,8 @@
 static const struct {
     const char *name;
     enum device_way way;
-} names[] = {{"carveouts", WAY_CARVEOUTS}, {"sectors", WAY_SECTORS}};
+} names[] = {
+    {"carveouts", WAY_CARVEOUTS}, {"sectors", WAY_SECTORS}, {"one-communicator", WAY_ONE_COMM}};
 
 enum { COUNT = sizeof names / sizeof names[0] };
 

@@ -5,4 +5,5 @@
 enum device_way {      // bits of device_options.ways
     WAY_CARVEOUTS = 1, // the driver divides an SM's memory anew for each kernel
     WAY_SECTORS = 2,   // weights are prefetched in sectors of 32 bytes, not in bulk
+    WAY_ONE_COMM = 4,  // recorded and launched collectives share a communicator of NCCL
 };

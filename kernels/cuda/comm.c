@@ -8,6 +8,9 @@
 // for it, while its graphs are launched and while its stream's `capturing` changes. The holder
 // checks `aborted` before each call, so that no call reaches a communicator that may be destroyed.
 //
+// Recorded collectives have a communicator of their own from NCCL 2.29 on (decision 0075): only
+// then NCCL need not order graphs and launched calls, which costs events around each collective.
+//
 // If other processes hold ranks too (comm_link), NCCL's identifier of the communicator goes from
 // the process of rank 0 to the others through the link, and each process joins its ranks under
 // their numbers. NCCL notices a process that ends, but not one that hangs or cannot be reached, so
@@ -18,6 +21,7 @@
 #include "kernels/cuda/comm.h"
 
 #include "base/clock.h"
+#include "kernels/ways.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,13 +47,25 @@ struct comm {
     struct comm_rank {
         struct stream *stream;
         pthread_mutex_t lock;
-        ncclComm_t nccl;
+        ncclComm_t nccl, recorded; // recorded: of collectives in graphs; NULL: `nccl`
     } ranks[RANKS_MAX];
 };
 
 static struct comm_rank *rank_of(const struct stream *stream)
 {
     return &stream->comm->ranks[stream->rank];
+}
+
+static ncclComm_t comm_of(const struct stream *stream)
+{
+    const struct comm_rank *rank = rank_of(stream);
+    return stream->capturing && rank->recorded ? rank->recorded : rank->nccl;
+}
+
+bool comm_records_apart(const struct device *device)
+{
+    return device->nccl.CommSplit && device->nccl.version >= NCCL_GRAPH_USE &&
+           !(device->options.ways & WAY_ONE_COMM);
 }
 
 static enum status streams_check(struct stream *const *streams, uint32_t count, uint32_t all,
@@ -127,6 +143,29 @@ static enum status ranks_join(const struct comm *comm, struct stream *const *str
     return join_error(comm, comm->nccl->CommInitAll(joined, (int)comm->size, devices), err);
 }
 
+// Makes the communicators of recorded collectives, if the library can and no other process has
+// ranks.
+static enum status recorded_join(struct comm *comm, struct stream *const *streams,
+                                 struct error *err)
+{
+    const struct nccl *nccl = comm->nccl;
+    const int none = NCCL_NOT_SET;
+    ncclConfig_t config = {sizeof config, 0xcafebeef, NCCL_GRAPH_USE, none, none, none, none,
+                           NULL,          none,       none,           NULL, none, none, none,
+                           none,          none,       none,           none, none};
+    config.graph_usage = NCCL_ONE_GRAPH;
+    if (comm->link || !comm_records_apart(streams[0]->device))
+        return STATUS_OK;
+    ncclResult_t result = nccl->GroupStart();
+    for (uint32_t i = 0; i < comm->size && result == ncclSuccess; i++)
+        result = nccl->CommSplit(comm->ranks[i].nccl, 0, (int)(comm->first + i),
+                                 &comm->ranks[i].recorded, &config);
+    // After a failure the group stays open: the end of an incomplete group waits for its ranks.
+    if (result == ncclSuccess)
+        result = nccl->GroupEnd();
+    return join_error(comm, result, err);
+}
+
 enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
                       const struct comm_link *link, struct error *err)
 {
@@ -149,9 +188,17 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
         free(comm);
         return status;
     }
+    for (uint32_t i = 0; i < count; i++)
+        comm->ranks[i].nccl = joined[i];
+    status = recorded_join(comm, streams, err);
+    if (status != STATUS_OK) {
+        for (uint32_t i = 0; i < count; i++)
+            (void)comm->nccl->CommAbort(joined[i]);
+        free(comm);
+        return status;
+    }
     for (uint32_t i = 0; i < count; i++) {
         comm->ranks[i].stream = streams[i];
-        comm->ranks[i].nccl = joined[i];
         pthread_mutex_init(&comm->ranks[i].lock, NULL);
         streams[i]->comm = comm;
         streams[i]->rank = i;
@@ -181,6 +228,8 @@ static void *ranks_abort(void *argument)
         rank_leave(&comm->ranks[i], &wait_ms);
     for (uint32_t i = 0; i < comm->size; i++)
         (void)comm->nccl->CommAbort(comm->ranks[i].nccl);
+    for (uint32_t i = 0; i < comm->size && comm->ranks[i].recorded; i++)
+        (void)comm->nccl->CommAbort(comm->ranks[i].recorded);
     return NULL;
 }
 
@@ -203,6 +252,8 @@ void comm_close(struct comm *comm)
         ranks_abort(comm); // the aborting thread did not start
     for (uint32_t i = 0; i < comm->size; i++) {
         struct comm_rank *rank = &comm->ranks[i];
+        if (!comm_aborted(comm) && rank->recorded)
+            (void)comm->nccl->CommDestroy(rank->recorded);
         if (!comm_aborted(comm))
             (void)comm->nccl->CommDestroy(rank->nccl);
         pthread_mutex_destroy(&rank->lock);
@@ -225,9 +276,11 @@ static bool link_may_know(struct comm *comm)
 
 static enum status rank_watch(struct comm *comm, uint32_t rank, struct error *err)
 {
+    const struct comm_rank *r = &comm->ranks[rank];
     ncclResult_t result = ncclSuccess;
-    if (comm_aborted(comm) ||
-        comm->nccl->CommGetAsyncError(comm->ranks[rank].nccl, &result) != ncclSuccess ||
+    if (comm_aborted(comm) || comm->nccl->CommGetAsyncError(r->nccl, &result) != ncclSuccess ||
+        (result == ncclSuccess && r->recorded &&
+         comm->nccl->CommGetAsyncError(r->recorded, &result) != ncclSuccess) ||
         result == ncclSuccess || result == ncclInProgress || link_may_know(comm))
         return STATUS_OK;
     return error_set(err, STATUS_DEVICE_FAULT, "NCCL reports: %s",
@@ -306,7 +359,7 @@ static enum status nccl_status(ncclResult_t result)
 static enum status sums_make(struct stream *stream, const struct all_reduce_args *args)
 {
     const struct nccl *nccl = stream->comm->nccl;
-    ncclComm_t comm = rank_of(stream)->nccl;
+    ncclComm_t comm = comm_of(stream);
     uint32_t parts = stream->device->exact ? args->ranks : 1;
     uint64_t most = stream->ranks_scratch_bytes / sizeof(float) / parts;
     enum status status = STATUS_OK;
@@ -334,7 +387,7 @@ static enum status sums_in_place(struct stream *stream, const struct all_reduce_
         [DTYPE_F32] = ncclFloat32, [DTYPE_BF16] = ncclBfloat16, [DTYPE_F16] = ncclFloat16};
     return NCCL_CALL(stream, stream->comm->nccl->AllReduce(args->out, args->out, args->count,
                                                            types[args->act], ncclSum,
-                                                           rank_of(stream)->nccl, stream->cuda));
+                                                           comm_of(stream), stream->cuda));
 }
 
 enum status cuda_all_reduce(struct stream *stream, const struct all_reduce_args *args)
@@ -353,7 +406,7 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
                                 float *scratch)
 {
     const struct nccl *nccl = stream->comm->nccl;
-    ncclComm_t comm = rank_of(stream)->nccl;
+    ncclComm_t comm = comm_of(stream);
     uint32_t own = stream->comm->first + stream->rank;
     enum status status = NCCL_CALL(stream, nccl->GroupStart());
     if (status != STATUS_OK)

@@ -14,6 +14,8 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
                       const struct comm_link *link, struct error *err);
 void comm_abort(struct comm *comm); // from any thread; does not block
 void comm_close(struct comm *comm); // after the graphs of all ranks are closed
+// Returns true if recorded collectives get a communicator of their own, which takes NCCL_BYTES too.
+bool comm_records_apart(const struct device *device);
 // Returns true after comm_abort. Any thread.
 bool comm_aborted(const struct comm *comm);
 // Called by the thread that waits for stream `own`. Returns DEVICE_FAULT if another process of the

@@ -349,7 +349,7 @@ static enum status device_needs(const struct device *device, const struct stream
     if (bytes.ranks != 0)
         need_add(out, "sums of ranks", bytes.ranks);
     if (device->options.ranks != 0)
-        need_add(out, "NCCL", NCCL_BYTES);
+        need_add(out, "NCCL", (uint64_t)NCCL_BYTES * (1 + comm_records_apart(device)));
     if (limits->graphs != 0)
         need_add(out, "graphs", (uint64_t)limits->layers * GRAPH_LAYER_BYTES * limits->graphs);
     return STATUS_OK;

@@ -20,11 +20,13 @@ static bool symbol_find(const struct nccl *nccl, void *field, const char *name, 
 }
 
 // Versions are 10000 * major + 100 * minor + patch; before 2.9, 1000 * major + 100 * minor + patch.
-static enum status version_check(const struct nccl *nccl, struct error *err)
+static enum status version_check(struct nccl *nccl, struct error *err)
 {
     int version = 0;
-    if (nccl->GetVersion(&version) == ncclSuccess && version >= NCCL_OLDEST)
+    if (nccl->GetVersion(&version) == ncclSuccess && version >= NCCL_OLDEST) {
+        nccl->version = version;
         return STATUS_OK;
+    }
     int major = version < 10000 ? 1000 : 10000;
     return error_set(err, STATUS_NO_DEVICE,
                      "libnccl.so.2 is NCCL %d.%d.%d, and 2.18 or newer is needed: how older ones "
@@ -45,6 +47,12 @@ enum status nccl_open(struct nccl *out, struct error *err)
 #define NCCL_FIND(result, name, arguments)                                                         \
     complete = complete && symbol_find(out, &out->name, "nccl" #name, err);
     NCCL_LIST(NCCL_FIND)
+#undef NCCL_FIND
+#define NCCL_FIND(result, name, arguments)                                                         \
+    at = dlsym(out->library, "nccl" #name);                                                        \
+    memcpy(&out->name, &at, sizeof at);
+    void *at;
+    NCCL_NEWER(NCCL_FIND)
 #undef NCCL_FIND
     if (complete && version_check(out, err) == STATUS_OK)
         return STATUS_OK;

@@ -20,6 +20,21 @@ typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // other valu
 typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 
+// Configuration of a communicator as of NCCL 2.29; NCCL_NOT_SET: the library's default.
+enum { NCCL_NOT_SET = INT32_MIN, NCCL_ONE_GRAPH = 1, NCCL_GRAPH_USE = 22900 };
+typedef struct {
+    size_t size;
+    unsigned magic, version; // 0xcafebeef; version of this struct
+    int blocking, cga_size, ctas_min, ctas_max;
+    const char *net;
+    int split_share, traffic_class;
+    const char *name;
+    int collnet, cta_policy, shrink_share, nvls_ctas, net_channels, nvlink_sched;
+    // NCCL_ONE_GRAPH: its collectives are recorded, and two graphs of them do not run at a time
+    int graph_usage;
+    int rma_contexts;
+} ncclConfig_t;
+
 // X(result, name, arguments)
 // clang-format off
 #define NCCL_LIST(X)                                                                               \
@@ -39,12 +54,18 @@ typedef enum { ncclSum = 0 } ncclRedOp_t;
                                 int root, ncclComm_t comm, cudaStream_t stream))                   \
     X(ncclResult_t, GroupStart, (void))                                                            \
     X(ncclResult_t, GroupEnd, (void))
+// Functions of newer versions; NULL: the library is older.
+#define NCCL_NEWER(X)                                                                              \
+    X(ncclResult_t, CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *out,              \
+                                ncclConfig_t *config))
 // clang-format on
 
 struct nccl {
     void *library;
+    int version; // 10000 * major + 100 * minor + patch
 #define NCCL_FIELD(result, name, arguments) result(*name) arguments;
     NCCL_LIST(NCCL_FIELD)
+    NCCL_NEWER(NCCL_FIELD)
 #undef NCCL_FIELD
 };
 

@@ -70,6 +70,7 @@ struct simt_counts {
     uint64_t prefetches, prefetched; // prefetches into L2, and bytes (1 of each that is not bulk)
     uint64_t carveouts;              // preferred divisions of an SM's memory that were set
     uint64_t nccl_sums, nccl_copies; // collectives that ended, over all ranks
+    uint64_t nccl_recorded;          // calls to communicators of graphs
     uint64_t nccl_stays; // ranks that stayed in a call until they were aborted, or still do
 };
 

@@ -48,6 +48,7 @@ struct member {
     uint64_t next;  // number of the rank's next call
     uint64_t calls; // number of collectives
     bool closed, aborted, stopped;
+    bool recorded; // true: made for graphs only; a call that is not recorded is reported
 };
 
 void numbers_compare(const meeting &m, uint64_t number)
@@ -216,6 +217,9 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
     bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
     if (!stream_accepts(stream))
         return unhandled;
+    if (who.recorded && !stream_captures(stream))
+        report("rank %u: a call that is not recorded comes to the communicator of graphs", who.rank);
+    counts.nccl_recorded += who.recorded;
     bool typed = c.kind == ALL_REDUCE ? element_bytes(c.type) != 0 : c.type == FLOAT32_TYPE;
     if (!typed || stream_device(stream) != who.device ||
         (sends && !on_own_device(who, c.from, sent)) || !on_own_device(who, c.to, got))
@@ -317,6 +321,28 @@ static ncclResult_t ncclCommInitRank(ncclComm_t *out, int count, ncclUniqueId id
         return system_error;
     return ncclSuccess;
 }
+// All ranks go to one new communicator, with their numbers, which runs one graph at a time. Only for
+// ranks of one process.
+static ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
+                                  ncclConfig_t *config)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    const int none = INT32_MIN;
+    const ncclConfig_t &c = *config;
+    if (call_refused() || !usable(comm) || comm->who->file)
+        return system_error;
+    if (c.size != sizeof c || c.magic != 0xcafebeef || c.version != 22900 || c.graph_usage != 1 ||
+        c.blocking != none || c.split_share != none || c.rma_contexts != none || c.name ||
+        color != 0 || (unsigned)key != comm->who->rank || group_depth == 0)
+        report("a wrong configuration of ncclCommSplit");
+    if (!group_ranks) {
+        group_ranks = ranks_make(comm->who->ranks->size);
+        group_ranks->here = comm->who->ranks->here;
+    }
+    *out = comm_make(group_ranks, comm->who->rank, comm->who->device);
+    (*out)->who->recorded = true;
+    return ncclSuccess;
+}
 static ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     return destroy(comm);
@@ -385,11 +411,13 @@ void *simt_dlopen(const char *name, int)
 void *simt_dlsym(void *, const char *name)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    if (call_refused())
-        return nullptr;
 #define FIND(result, function, arguments)                                                          \
     if (strcmp(name, "nccl" #function) == 0)                                                       \
         return (void *)nccl##function;
+    if (strcmp(name, "ncclCommSplit") == 0) // weft does without it
+        return options.nccl_version >= 22900 ? (void *)ncclCommSplit : nullptr;
+    if (call_refused())
+        return nullptr;
     NCCL_LIST(FIND)
 #undef FIND
     return nullptr;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "kernels/cuda/internal.h" // for the ranks in struct stream
 #include "kernels/device.h"
+#include "kernels/ways.h"
 #include "tests/simt/control.h"
 
 #include <errno.h>
@@ -43,6 +44,8 @@ struct pair {
     void *in[SIZE], *out[SIZE];
 };
 
+static uint32_t ways; // device_options.ways of the devices to open
+
 static void pair_open(struct pair *p, int exact)
 {
     struct error err = {0};
@@ -50,7 +53,8 @@ static void pair_open(struct pair *p, int exact)
                                    .width_max = 64};
     *p = (struct pair){.api = weft_device_plugin()};
     for (uint32_t r = 0; r < SIZE; r++) {
-        struct device_options options = {.index = SIZE - r, .ranks = SIZE, .exact = exact};
+        struct device_options options = {
+            .index = SIZE - r, .ranks = SIZE, .exact = exact, .ways = ways};
         void *word;
         assert_int_equal(p->api->open(&p->device[r], &options, &err), STATUS_OK);
         assert_int_equal(p->api->stream_open(p->device[r], &p->stream[r], &limits, &err),
@@ -184,6 +188,71 @@ static void test_the_library_is_in_the_plan(void **state)
         assert_int_equal(bytes, ranks > 0 ? 768 << 20 : 0);
         api->close(device);
     }
+}
+
+static uint64_t planned_bytes(const struct pair *p, const char *label)
+{
+    struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 4}, .width_max = 64};
+    struct device_need need;
+    struct error err = {0};
+    uint64_t bytes = 0;
+    assert_int_equal(p->api->need(p->device[0], &limits, &need, &err), STATUS_OK);
+    for (uint32_t i = 0; i < need.count; i++)
+        bytes += strcmp(need.entry[i].label, label) == 0 ? need.entry[i].bytes : 0;
+    return bytes;
+}
+
+// From NCCL 2.29 on, recorded collectives have a communicator of their own, which is in the plan
+// and ends with the other: closed, or aborted while graphs hold its collectives.
+static void test_recorded_collectives_are_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t version, ways;
+        bool apart, aborted;
+    } cases[] = {{22809, 0, false, false},
+                 {22900, WAY_ONE_COMM, false, false},
+                 {22900, 0, true, false},
+                 {23000, 0, true, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pair p;
+        struct error err = {0};
+        struct simt_counts before, after;
+        struct graph *graph[SIZE];
+        simt_reset();
+        simt_configure(&(struct simt_options){
+            .devices = 7, .patience = LONG_PATIENCE, .nccl_version = cases[i].version});
+        simt_read(&before);
+        ways = cases[i].ways;
+        pair_open(&p, 1);
+        assert_int_equal(planned_bytes(&p, "NCCL"), (1 + (uint64_t)cases[i].apart) * (768 << 20));
+        for (uint32_t r = 0; r < SIZE; r++) {
+            p.api->thread_begin(p.stream[r]);
+            assert_int_equal(p.api->graph_begin(p.stream[r]), STATUS_OK);
+            assert_int_equal(reduce(&p, r, COUNT), STATUS_OK);
+            assert_int_equal(p.api->graph_end(p.stream[r], &graph[r], &err), STATUS_OK);
+        }
+        if (cases[i].aborted)
+            p.api->comm_abort(p.comm);
+        for (uint32_t r = 0; r < SIZE; r++) {
+            enum status want = cases[i].aborted ? STATUS_DEVICE_FAULT : STATUS_OK;
+            p.api->thread_begin(p.stream[r]);
+            assert_int_equal(p.api->graph_launch(p.stream[r], graph[r]), want);
+            assert_int_equal(call(&p, r, COUNT), want);
+        }
+        for (uint32_t r = 0; r < SIZE && !cases[i].aborted; r++)
+            assert_int_equal(wait_for(&p, r, &err), STATUS_OK);
+        simt_read(&after);
+        assert_int_equal(after.nccl_recorded, cases[i].apart ? SIZE : 0);
+        assert_int_equal(after.nccl_copies, cases[i].aborted ? 0 : 2);
+        for (uint32_t r = 0; r < SIZE; r++)
+            p.api->graph_close(graph[r]);
+        communicator_close(&p);
+        pair_close(&p);
+        simt_read(&after);
+        assert_int_equal(after.live, before.live);
+    }
+    ways = 0;
 }
 
 // In exact mode weft's kernel adds, not NCCL.
@@ -612,6 +681,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_the_library_is_in_the_plan),
+        cmocka_unit_test(test_recorded_collectives_are_apart),
         cmocka_unit_test(test_who_adds),
         cmocka_unit_test(test_sums_in_place),
         cmocka_unit_test(test_columns_have_the_room_of_sampling),
