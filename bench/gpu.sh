@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that needs a test on a real GPU:
-#     bench/gpu.sh --stage first|build|test|bench|all|libs [--out FOLDER] [--plan]
+#     bench/gpu.sh --stage first|build|test|bench|ranks|all|libs [--out FOLDER] [--plan]
 # Needs one GPU, nvcc, cmake, make or ninja, and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka.
 # The model tests and whole steps also need jansson and pkg-config and are skipped without them: `--stage libs` on a
 # machine that has them copies them to build/libs, which is then copied to the GPU machine. `--stage build` builds the
 # programs of the other stages without a time limit. `first` takes at most nine minutes on a card and begins with the
-# most important results; it uses the programs of an earlier build in build/gpu if they run on this card.
+# most important results; `ranks` needs two GPUs. Both use the programs of an earlier build in build/gpu if they run on this card.
 #
 # Each stage ends within ten minutes: every step has a share of them, later steps can use time that it leaves, and
 # `--plan` prints the shares and fails if their sum exceeds the limit. A stage runs all steps even if some fail. It
@@ -22,11 +22,11 @@ while [ $# -gt 0 ]; do
     --stage) stage=${2:-}; shift; [ $# = 0 ] || shift ;;
     --out) out=${2:-}; shift; [ $# = 0 ] || shift ;;
     --plan) plan=yes; shift ;;
-    *) echo "usage: bench/gpu.sh --stage first|build|test|bench|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
+    *) echo "usage: bench/gpu.sh --stage first|build|test|bench|ranks|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
     esac
 done
 [ "$stage:$plan" != build:yes ] || { echo "gpu.sh: a build has no plan, it takes as long as it takes" >&2; exit 2; }
-case $stage in first | build | test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
+case $stage in first | build | test | bench | ranks | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
 # Copies headers and libraries of this machine (files instead of links), new .pc files and pkg-config.
 libs() {
     local to=$PWD/build/libs name from
@@ -171,7 +171,7 @@ build_all() { # shares in seconds
     local targets=(weft_cuda gpu_ops) jobs on=(-k) # build the rest even if something fails to compile
     jobs=$(nproc)
     [ ! -e $build/build.ninja ] || on=(-k 0)
-    [ $stage = bench ] || targets+=(gpu_kernels gpu_device gpu_probe conformance gpu_probe_simt)
+    [ $stage = bench ] || targets+=(gpu_kernels gpu_device gpu_probe gpu_sums conformance gpu_probe_simt)
     step build ${shares[1]} cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
     targets=(bench_step)
     # shellcheck disable=SC2206 # words
@@ -291,6 +291,19 @@ stage_first() {
     cat "$logs/clocks.log" >>"$out/logs.txt"
 }
 
+# Two GPUs: the first start, as it is what may hang, then sums of ranks next to those of other ways.
+stage_ranks() {
+    if [ "$models" != yes ]; then say golden "$models"; rc=1; else
+        several start 60 env NCCL_DEBUG=INFO WEFT_TEST_RANKS=2 WEFT_TEST_DEVICE=cuda WEFT_TEST_FAST=1 \
+            WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/test_golden"
+        several golden-exact 60 env WEFT_TEST_RANKS=2 WEFT_TEST_DEVICE=cuda \
+            WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/test_golden"
+    fi
+    several sums-fast 20 "$bin/gpu_sums" fast
+    several sums-fast-one-communicator 20 "$bin/gpu_sums" fast --ways one-communicator
+    several sums-exact 20 "$bin/gpu_sums" exact
+}
+
 # rate KEY: prints the best rate in the rows of gpu_ops so far; the large swiglu replaces a copy.
 rate() {
     case $1 in
@@ -342,6 +355,11 @@ if [ $plan = yes ] && [ $stage = first ]; then
     stage_first
     plan_end first
     exit $rc
+elif [ $plan = yes ] && [ $stage = ranks ]; then
+    build_all
+    stage_ranks
+    plan_end ranks
+    exit $rc
 elif [ $plan = yes ]; then
     [ $stage = bench ] || { build_all; stage_test; plan_end test; }
     planned=0
@@ -360,16 +378,17 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
   nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader 2>/dev/null || echo "no nvidia-smi here"
   nvcc --version 2>&1 | tail -1; } | tee "$summary"
 [ $gpu = yes ] || echo "no GPU here: everything is built, what needs one is skipped" | tee -a "$summary"
-if [ $stage = first ] && build_runs; then
+if [[ $stage = first || $stage = ranks ]] && build_runs; then
     say build "the programs of an earlier build run on this card"
 else
     build_all || exit 1
 fi
 [ $stage != build ] || exit $rc
 [ $stage != first ] || stage_first
-[ $stage = bench ] || [ $stage = first ] || stage_test
+[ $stage != ranks ] || stage_ranks
+[ $stage = bench ] || [ $stage = first ] || [ $stage = ranks ] || stage_test
 [ $stage != all ] || { began=$SECONDS planned=0; } # the build counts only for `--stage bench`
-[ $stage = test ] || [ $stage = first ] || stage_bench
+[ $stage = test ] || [ $stage = first ] || [ $stage = ranks ] || stage_bench
 name=$(date -u +%Y-%m-%d)-$(echo "${card:-no-gpu}" | tr 'A-Z ' 'a-z-')-$commit.txt
 [ $gpu = no ] || echo "--- $summary belongs into bench/results/$name"
 [ $gpu = yes ] || [ $failed = yes ] || exit 77

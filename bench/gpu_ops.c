@@ -148,6 +148,8 @@ int main(int argc, char **argv)
     printf("{\"card\":\"%s\",\"exact\":%s,\"graphs\":%s,\"ways\":%u}\n", facts.name,
            options.exact ? "true" : "false", b.graphs ? "true" : "false", options.ways);
     (gaps ? bench_gaps : ops_run)(&b);
+    if (gaps)
+        bench_loads(&b);
     b.api->host_free(b.device, b.done, 64);
     b.api->close(b.device);
     return 0;

@@ -83,3 +83,5 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens);
 void bench_sample(struct bench *b, uint32_t vocab, uint32_t most); // up to `most` rows
 void bench_rows(struct bench *b);
 void bench_gaps(struct bench *b); // the gaps alone
+// Times copies from pinned host memory, and loading a weight that lies in the page cache.
+void bench_loads(struct bench *b);

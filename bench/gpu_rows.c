@@ -336,6 +336,37 @@ static void bench_signal(struct bench *b, struct stream *stream)
                                     seen[TRIES * 99 / 100], 0, 0});
 }
 
+void bench_loads(struct bench *b)
+{
+    const uint32_t k = 4096, n = b->small ? 256 : 128 << 10; // 1 GiB in bfloat16
+    const size_t bytes = (size_t)n * k * sizeof(uint16_t), piece = bytes / 16;
+    struct stream *stream = rows_stream(b);
+    struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_BF16, .n = n, .k = k}};
+    void *host = NULL, *map = calloc(1, bytes);
+    w.bytes = b->api->weight_bytes(b->device, &w.shape);
+    w.data = device_alloc(b, w.bytes);
+    need(b->api->host_alloc(b->device, &host, piece, NULL), "host memory");
+    need(b->api->copy_in(stream, w.data, host, piece), "copy");
+    settle(b, stream);
+    double start = clock_s();
+    for (uint32_t i = 0; i < b->repeats; i++)
+        need(b->api->copy_in(stream, w.data, host, piece), "copy");
+    settle(b, stream);
+    b->print(b, &(struct bench_row){"copy in", "pinned memory, 64 MiB",
+                                    (clock_s() - start) / b->repeats, (double)piece, 0});
+    memset(map, 1, bytes); // its pages exist
+    struct weight_source source = {.map = map, .fd = -1, .dtype = DTYPE_BF16, .rows = n, .cols = k};
+    start = clock_s();
+    need(b->api->weight_put(b->device, &w, 0, &source, NULL), "weight");
+    need(b->api->weight_finish(b->device, &w, NULL), "weight");
+    b->print(b, &(struct bench_row){"load", "a weight of 1 GiB in the page cache",
+                                    clock_s() - start, (double)bytes, 0});
+    b->api->host_free(b->device, host, piece);
+    weight_free(b, w);
+    free(map);
+    b->api->stream_close(stream);
+}
+
 void bench_rows(struct bench *b)
 {
     struct stream *stream = rows_stream(b);

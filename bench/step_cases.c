@@ -84,11 +84,20 @@ const struct step_shape *shape_find(const char *name)
     return NULL;
 }
 
+// Prints what a start chose, among others how products are computed.
+static void note_print(const char *line)
+{
+    printf("note: %s\n", line);
+}
+
 bool bench_device_open(struct bench *b, const struct step_args *args)
 {
     const struct device_api *api = device_cpu();
-    struct device_options options = {
-        .threads = args->threads, .exact = args->exact, .serial = args->serial, .ways = args->ways};
+    struct device_options options = {.threads = args->threads,
+                                     .exact = args->exact,
+                                     .serial = args->serial,
+                                     .ways = args->ways,
+                                     .note = note_print};
     struct error err;
     enum status status = STATUS_OK;
     if (strcmp(args->device, "cpu") != 0)
@@ -433,10 +442,10 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     struct device_facts facts;
     b->api.facts(b->device, &facts);
     printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"serial\":%s,"
-           "\"ways\":%u,\"open_ms\":%.0f}\n",
+           "\"ways\":%u,\"open_ms\":%.0f,\"left_mb\":%.0f}\n",
            facts.name, shape->name, dtype_name(model_facts(b->model)->dtype),
            args->exact ? "true" : "false", args->serial ? "true" : "false", args->ways,
-           now_ms() - start);
+           now_ms() - start, (double)facts.memory_available * 1e-6);
     if (!shape->encoder)
         blocks_fill(b, shape);
     for (size_t i = 0; i < count; i++) {

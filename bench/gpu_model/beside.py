@@ -72,7 +72,7 @@ def kernel(model, op, shape, exact):
         return model.sampling(*one) if one else None
     if op in ("route", "gemm_experts", "combine"):
         return expert_op(experts_of(model), op, numbers(r"tokens (\d+), (\d+) of (\d+) experts(?:, n (\d+) k (\d+)|, width (\d+))?", shape))
-    if op in ("launch gap", "signal"):
+    if op in ("launch gap", "signal", "copy in", "load", "all_reduce"):
         return None
     raise ValueError("no op of the model is called %s" % op)
 

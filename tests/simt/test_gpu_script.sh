@@ -21,7 +21,7 @@ ln -s "$source/tests/simt/mma_vectors.txt" "$vectors"
 cat >"$work/bin/nvidia-smi" <<'END'
 #!/usr/bin/env bash
 case $* in
--L) echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: none)" ;;
+-L) [ -z "${SECOND:-}" ] || echo "GPU 1: NVIDIA H100 80GB HBM3 (UUID: other)"; echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: none)" ;;
 *compute_cap*) echo "${CARD:-9.0}" ;;
 *) echo "NVIDIA H100 80GB HBM3" ;;
 esac
@@ -107,6 +107,11 @@ says "conformance FAILED (1)" "conformance-fast FAILED (1)" "finding: sanitizer-
 grep -q "^checked: .*conformance cuda .*attn few --fast" "$work/tree/gpu-results/logs.txt" || { echo "attn was not checked"; failed=1; }
 grep -q "^checked: .*conformance cuda .*pool" "$work/tree/gpu-results/logs.txt" && { echo "pool was checked"; failed=1; }
 rm "$work/bin/compute-sanitizer"
+
+SECOND=1 gpu 0 ranks
+says "start ok" "golden-exact ok" "sums-fast ok" "sums-fast-one-communicator ok" "sums-exact ok"
+KEEP=1 gpu 0 ranks
+says "build the programs of an earlier build run on this card" "start skipped: fewer than two GPUs here"
 
 WRONG='s/^mma_f16 7 .*/mma_f16 7 01234567/' gpu 1 test
 says "probe-equal FAILED (1)" "mma_f16: 1 words are wrong; 7: 01234567, the emulator has" "test_tinystories ok"
