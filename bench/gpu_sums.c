@@ -2,7 +2,7 @@
 // Times all-reduces of two GPUs: bfloat16, of the sizes that layers have with few and many tokens,
 // launched one by one and from a graph. A thread per rank; times are those of rank 0.
 //
-// gpu_sums exact|fast [small] [--ways LIST: ways.h]   small: few repeats, to test the program itself
+// gpu_sums exact|fast [small] [--ways LIST]   small: few repeats, to test the program; LIST: ways.h
 #include "base/clock.h"
 #include "bench/gpu_ops.h"
 #include "bench/ways.h"
@@ -121,8 +121,8 @@ int main(int argc, char **argv)
     }
     for (uint32_t r = 0; r < RANKS; r++) {
         struct device_options options = {.index = r, .ranks = RANKS, .exact = exact, .ways = ways};
-        ranks[r] = (struct rank){
-            .b = {.api = weft_device_plugin(), .repeats = small ? 2 : REPEATS}, .exact = exact};
+        ranks[r] = (struct rank){.b = {.api = weft_device_plugin(), .repeats = small ? 2 : REPEATS},
+                                 .exact = exact};
         if (ranks[r].b.api->open(&ranks[r].b.device, &options, &err) != STATUS_OK) {
             printf("gpu_sums: skipped: %s\n", err.text);
             return 77;

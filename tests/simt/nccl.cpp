@@ -218,7 +218,8 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
     if (!stream_accepts(stream))
         return unhandled;
     if (who.recorded && !stream_captures(stream))
-        report("rank %u: a call that is not recorded comes to the communicator of graphs", who.rank);
+        report("rank %u: a call that is not recorded comes to the communicator of graphs",
+               who.rank);
     counts.nccl_recorded += who.recorded;
     bool typed = c.kind == ALL_REDUCE ? element_bytes(c.type) != 0 : c.type == FLOAT32_TYPE;
     if (!typed || stream_device(stream) != who.device ||
@@ -321,8 +322,8 @@ static ncclResult_t ncclCommInitRank(ncclComm_t *out, int count, ncclUniqueId id
         return system_error;
     return ncclSuccess;
 }
-// All ranks go to one new communicator, with their numbers, which runs one graph at a time. Only for
-// ranks of one process.
+// All ranks go to one new communicator, with their numbers, which runs one graph at a time. Only
+// for ranks of one process.
 static ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
                                   ncclConfig_t *config)
 {
