@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #include <cuda_runtime_api.h>
+#include <limits.h>
 
 #if defined(__cplusplus)
 extern "C" {
@@ -21,7 +22,7 @@ typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 
 // Configuration of a communicator as of NCCL 2.29; NCCL_NOT_SET: the library's default.
-enum { NCCL_NOT_SET = INT32_MIN, NCCL_ONE_GRAPH = 1, NCCL_GRAPH_USE = 22900 };
+enum { NCCL_NOT_SET = INT_MIN, NCCL_ONE_GRAPH = 1, NCCL_GRAPH_USE = 22900 };
 typedef struct {
     size_t size;
     unsigned magic, version; // 0xcafebeef; version of this struct
