@@ -33,39 +33,64 @@ void settle(struct bench *b, struct stream *stream)
     }
 }
 
-// Fills FP8 codes, and their scales with ones.
-static void codes_fill(uint8_t *codes, float *scales, uint32_t n, uint32_t k)
+// Codes of a checkpoint for a weight of the bench; all arrays but the scales of FP8 have a byte for
+// each code.
+struct bench_codes {
+    uint8_t *codes, *zeros;
+    float *scales;
+    struct weight_int4 int4;
+};
+
+// Fills codes, and their scales with ones, and makes *source their source.
+static void codes_fill(struct bench_codes *c, struct weight_source *source)
 {
+    const struct weight_format_facts *facts = weight_format_facts(source->format);
+    uint32_t n = source->rows, k = source->cols;
     for (size_t i = 0; i < (size_t)n * k; i++)
-        codes[i] = (uint8_t)(i * 37 % 64);
-    for (size_t i = 0; i < (size_t)n * (k / FP8_SCALE_COLUMNS + 1); i++)
-        scales[i] = 1;
+        c->codes[i] = c->zeros[i] = (uint8_t)(i * 37 % 64);
+    for (size_t i = 0; i < (size_t)n * (k / FP8_SCALE_ROWS + 1); i++)
+        c->scales[i] = 1;
+    source->map = c->codes;
+    source->scales = c->scales;
+    if (facts->bits == 8)
+        return;
+    c->int4 = (struct weight_int4){.order = INT4_BY_ROW,
+                                   .codes = c->codes,
+                                   .scales = facts->e2m1 ? (void *)c->codes : (void *)c->scales,
+                                   .zeros = facts->zeros ? c->zeros : NULL,
+                                   .scale_dtype = DTYPE_F32,
+                                   .n = n,
+                                   .k = k,
+                                   .group = facts->elements,
+                                   .e2m1 = facts->e2m1};
+    source->int4 = &c->int4;
 }
 
-// Makes a weight of random numbers of deviation 0.02, or of FP8 codes, on the device.
+// Makes a weight of random numbers of deviation 0.02, or of codes, on the device.
 static struct weight weight_of(struct bench *b, const struct bench_held *held, uint32_t n,
                                uint32_t k, uint64_t seed)
 {
     struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .dtype = held->dtype, .n = n, .k = k}};
-    bool codes = held->format != WEIGHT_FLOATS;
-    w.shape.part_count = codes;
+    struct weight_source source = {
+        .fd = -1, .rows = n, .cols = k, .seed = seed, .deviation = 0.02f, .format = held->format};
+    struct bench_codes codes = {NULL};
+    w.shape.part_count = held->format != WEIGHT_FLOATS;
     w.shape.parts[0] = (struct weight_codes){held->format, n};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
     w.data = device_alloc(b, w.bytes);
-    struct weight_source source = {
-        .fd = -1, .rows = n, .cols = k, .seed = seed, .deviation = 0.02f};
-    void *map = codes ? malloc((size_t)n * k) : NULL;
-    float *scales = codes ? malloc((size_t)n * (k / FP8_SCALE_COLUMNS + 1) * sizeof *scales) : NULL;
-    if (codes && map && scales) {
-        codes_fill(map, scales, n, k);
-        source.format = held->format;
-        source.map = map;
-        source.scales = scales;
+    if (w.shape.part_count > 0) {
+        codes.codes = malloc((size_t)n * k);
+        codes.zeros = malloc((size_t)n * k);
+        codes.scales = malloc((size_t)n * (k / FP8_SCALE_ROWS + 1) * sizeof *codes.scales);
+        if (!codes.codes || !codes.zeros || !codes.scales)
+            need(STATUS_NO_MEMORY, "codes");
+        codes_fill(&codes, &source);
     }
     need(b->api->weight_put(b->device, &w, 0, &source, NULL), "weight");
     need(b->api->weight_finish(b->device, &w, NULL), "weight");
-    free(map);
-    free(scales);
+    free(codes.codes);
+    free(codes.zeros);
+    free(codes.scales);
     return w;
 }
 
@@ -145,15 +170,15 @@ static void product_launch(struct bench *b, struct stream *stream, void *context
 void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
                 const uint32_t *rows, size_t count)
 {
-    bool codes = held->format != WEIGHT_FLOATS;
+    bool e4m3 = weight_format_facts(held->format)->bits == 8;
     struct stream_limits limits = {
-        .step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n, .e4m3_width = codes ? k : 0};
+        .step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n, .e4m3_width = e4m3 ? k : 0};
     struct stream *stream = open_stream(b, &limits);
-    struct product p = {.copies = 1};
+    struct product p = {.weight[0] = weight_of(b, held, n, k, 0), .copies = 1};
     if (!b->small)
-        p.copies += (uint32_t)((200u << 20) / ((size_t)n * k * 2));
+        p.copies += (uint32_t)((200u << 20) / p.weight[0].bytes);
     p.copies = p.copies > 32 ? 32 : p.copies;
-    for (uint32_t i = 0; i < p.copies; i++)
+    for (uint32_t i = 1; i < p.copies; i++)
         p.weight[i] = weight_of(b, held, n, k, i);
     uint32_t most = 0;
     for (size_t m = 0; m < count; m++)
@@ -173,7 +198,7 @@ void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint
         char shape[64];
         snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows[m]);
         double seconds = bench_time(b, stream, product_launch, &p);
-        double bytes = (codes ? 1.0 : 2.0) * n * k + 2.0 * rows[m] * (n + k);
+        double bytes = (double)p.weight[0].bytes + 2.0 * (double)rows[m] * (n + k);
         b->print(b, &(struct bench_row){"gemm", shape, seconds, bytes, 2.0 * n * k * rows[m]});
     }
     for (uint32_t i = 0; i < p.copies; i++)

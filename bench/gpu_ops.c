@@ -94,16 +94,26 @@ static void bench_all_attn(struct bench *b)
         bench_attn(b, &cases[i]);
 }
 
-// Products with FP8 weights: in the default mode cuBLASLt may multiply codes by codes.
-static void bench_fp8(struct bench *b)
+// Products with weights held as codes: in the default mode cuBLASLt may multiply FP8 codes by
+// codes.
+static void bench_codes(struct bench *b)
 {
-    static const struct bench_held fp8 = {DTYPE_BF16, WEIGHT_FP8};
-    static const uint32_t rows[] = {256, 8192}, few[] = {64};
-    b->prefix = "fp8 ";
-    if (b->small)
-        bench_gemm(b, &fp8, 128, 96, few, 1);
-    else
-        bench_gemm(b, &fp8, 6144, 4096, rows, 2);
+    static const struct {
+        const char *prefix;
+        enum weight_format format;
+    } held[] = {{"fp8 ", WEIGHT_FP8},
+                {"int4_128 ", WEIGHT_INT4_128},
+                {"int4z_128 ", WEIGHT_INT4Z_128},
+                {"MXFP4 ", WEIGHT_MXFP4}};
+    static const uint32_t rows[] = {1, 32, 256, 8192}, few[] = {1, 64};
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+        const struct bench_held weight = {DTYPE_BF16, held[i].format};
+        b->prefix = held[i].prefix;
+        if (b->small)
+            bench_gemm(b, &weight, 128, 128, few, 2);
+        else
+            bench_gemm(b, &weight, 6144, 4096, rows, 4);
+    }
     b->prefix = NULL;
 }
 
@@ -120,7 +130,7 @@ static void ops_run(struct bench *b)
         bench_gemm(b, &brain, 64, 96, rows, 5);
     bench_all_attn(b);
     bench_experts(b);
-    bench_fp8(b); // last, because its rate is not that of other products
+    bench_codes(b); // last, because their rates are not that of other products
     if (!b->graphs)
         bench_rows(b);
 }

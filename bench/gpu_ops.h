@@ -41,10 +41,10 @@ double bench_time(struct bench *b, struct stream *stream, bench_launch *launch, 
 int by_size(const void *a, const void *b); // orders doubles for qsort
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed);
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits);
-// How the weights of a product are held: as elements of a dtype, or as FP8 codes.
+// How the weights of a product are held: as elements of a dtype, or as codes.
 struct bench_held {
     enum dtype dtype;
-    enum weight_format format; // WEIGHT_FLOATS, WEIGHT_FP8 or WEIGHT_FP8_128
+    enum weight_format format; // WEIGHT_FLOATS, FP8 or FP8_128, int4 or MXFP4
 };
 // Times a product for each row count, the last row count first.
 void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,

@@ -45,11 +45,11 @@ def expert_op(mixture, op, shape):
 
 def kernel(model, op, shape, exact):
     """Returns the prediction for a row of gpu_ops, or None. The shapes of norms, SwiGLU and heads are those of decision 0040's records."""
-    if op == "gemm" and shape.startswith("fp8 "):
-        n, k, rows = numbers(r"fp8 n (\d+) k (\d+) rows (\d+)", shape)
-        return model.own_product(rows, n, k, "FP8") if exact else model.fp8_product(rows, n, k)
     if op == "gemm":
-        n, k, rows = numbers(r"n (\d+) k (\d+) rows (\d+)", shape)
+        held, _, shape = shape.rpartition("n ")
+        n, k, rows = numbers(r"(\d+) k (\d+) rows (\d+)", shape)
+        if held:
+            return (model.own_product if exact else model.codes_product)(rows, n, k, {"fp8 ": "FP8"}.get(held, held.strip()))
         return (model.own_product if exact else model.product)(rows, n, k)
     if op == "attn":
         if exact:  # its parts differ from the model's plan

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts decode steps with weights in FP8, and with keys and values in bfloat16 or FP8, next to sums of others' measured kernels.
+"""Predicts decode steps with weights in FP8, and with keys and values in bfloat16 or FP8, next to sums of others' measured kernels;
+and products and steps with weights of 4 bits.
 
-Products of layers take weft's own kernels for FP8 weights (decision 0071) up to 32 rows, above them cuBLASLt's FP8 products if they
-are faster (decision 0074); experts always take weft's kernels. The head and the router stay bfloat16. With keys and values in FP8 attention takes the tiles that are counted for them.
+Products of layers take weft's own kernels for codes (decisions 0071 and 0072); FP8 above 32 rows takes cuBLASLt's products if they
+are faster (decision 0074); experts always take weft's kernels. The head and the router stay bfloat16. With keys and values in FP8
+attention takes the tiles that are counted for them.
 """
-from predict import DIM, SHAPES, Experts, Model, added
+from predict import DIM, SHAPES, WEIGHT_BYTES, Experts, Model, added
 
 KEYS = 1024
 # ms on H100: sums of the best measured kernels of vLLM and TensorRT-LLM (aiconfigurator) and 10 to 18 us a layer for the rest, with
@@ -13,12 +15,12 @@ OTHERS = {("Llama-3.1-8B", 1): 4.2, ("Llama-3.1-8B", 32): 5.4, ("Llama-3.1-8B", 
           ("Qwen3-30B-A3B", 1): 3.7, ("Qwen3-30B-A3B", 32): 12.5, ("Qwen3-30B-A3B", 256): 19.9}
 
 
-def dense_step(m, rows, fp8_keys):
+def dense_step(m, rows, fp8_keys, held="FP8"):
     """Returns the time, bound and error of a step of Llama-3.1-8B."""
     shape = SHAPES["Llama-3.1-8B"]
     layer = m.layer(shape, "decode", rows, KEYS, False)
     width, inter = m.hidden + 2 * m.kv_heads * DIM, shape["inter"]
-    layer["products"] = added(m.fp8_product(rows, n, k) for n, k in (
+    layer["products"] = added(m.codes_product(rows, n, k, held) for n, k in (
         (width, m.hidden), (m.hidden, m.hidden), (2 * inter, m.hidden), (m.hidden, inter)))
     layer["attention"] = m.decode_attention(rows, KEYS, True) if fp8_keys else m.decode_attention(rows, KEYS)
     parts, _ = m.step(shape, "decode", rows, KEYS)
@@ -30,6 +32,25 @@ def mixture_step(m, rows, fp8_keys):
     """Returns the time, bound and error of a step of Qwen3-30B-A3B."""
     parts, _ = m.step(rows, KEYS, "FP8", fp8_keys)
     return added(parts.values())
+
+
+def four_bits_table(kernels):
+    """Returns the table of products and of steps of Llama-3.1-8B with weights in each format."""
+    held = [h for h in WEIGHT_BYTES if h != "FP8_128"]
+    lines = ["| weights in | %s |" % " | ".join(held), "| --- |" + " --- |" * len(held)]
+    for card in ("H100", "H200"):
+        m = Model(card, kernels)
+        for rows in (1, 32):
+            times = [m.own_product(rows, 6144, 4096, h) for h in held]
+            lines.append("| %s, product of %d rows, n 6144 k 4096, us | %s |" % (
+                card, rows, " | ".join("%.1f ± %.1f" % (t[0] * 1e6, t[2] * 1e6) for t in times)))
+            lines.append("| its part of bfloat16's time | %s |" % " | ".join("%.2f" % (t[0] / times[0][0]) for t in times))
+        for rows in (1, 32, 256):
+            plain = added(m.step(SHAPES["Llama-3.1-8B"], "decode", rows, KEYS)[0].values())
+            times = [plain if h == "bfloat16" else dense_step(m, rows, False, h) for h in held]
+            lines.append("| %s, step of Llama-3.1-8B, %d streams, ms | %s |" % (
+                card, rows, " | ".join("%.1f ± %.1f" % (t[0] * 1e3, t[2] * 1e3) for t in times)))
+    return lines
 
 
 def table(kernels):

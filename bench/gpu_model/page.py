@@ -15,7 +15,7 @@ import sys
 import cluster
 import fit
 import formats
-from predict import HERE, OTHERS_STEPS, PAGE, SHAPES, STEPS, Experts, Model, added
+from predict import HERE, OTHERS_STEPS, PAGE, SHAPES, STEPS, WEIGHT_BYTES, Experts, Model, added
 
 sys.path.insert(0, str(HERE.parents[1] / "tests/ptx"))
 import budgets  # noqa: E402
@@ -65,11 +65,11 @@ def kernel_table(m):
     for tokens in (1, 32, 256, 8192):
         for n, k, which in ((6144, 4096, "both"), (28672, 4096, "Llama"), (24576, 4096, "Qwen3")):
             row("exact product, %d tokens, n %d k %d (%s)" % (tokens, n, k, which), m.own_product(tokens, n, k))
-    for held in ("FP8", "FP8_128"):
+    for held in list(WEIGHT_BYTES)[1:]:
         for tokens in (1, 32, 256):
             row("product of %s, %d tokens, n 6144 k 4096" % (held, tokens), m.own_product(tokens, 6144, 4096, held))
     for tokens in (256, 8192):
-        row("product of FP8 in the default mode, x rounded to FP8, %d tokens, n 6144 k 4096" % tokens, m.fp8_product(tokens, 6144, 4096))
+        row("product of FP8 in the default mode, x rounded to FP8, %d tokens, n 6144 k 4096" % tokens, m.codes_product(tokens, 6144, 4096))
     for tokens in (1, 256, 8192):
         parts = [(name.split("-")[0], m.layer(shape, "decode", tokens, 64, False)) for name, shape in SHAPES.items()]
         row("add and norm, %d tokens" % tokens, tuple(x / 2 for x in parts[0][1]["norms"]))
@@ -180,7 +180,8 @@ def tables_of(before, after):
     """Returns the lines of each table of the page."""
     models = [Model(name, after) for name in ("H100", "H200", "A100")]
     return {"after kernels": kernel_table(models[0]), "after steps": step_table(models, fit.measured()[3]), "counts": counts_table(before, after),
-            "aims": aims_table(before, after), "experts": experts_tables(after), "formats": formats.table(after), "constants": fit.constants_table(),
+            "aims": aims_table(before, after), "experts": experts_tables(after), "formats": formats.table(after), "four bits": formats.four_bits_table(after),
+            "constants": fit.constants_table(),
             "held out": fit.held_out_table(after), "renewed": fit.renewed_table(after), "peers": fit.peers_table(after)}
 
 

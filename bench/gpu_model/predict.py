@@ -28,6 +28,8 @@ HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
 STEPS = [("decode", rows, context) for context in (1024, 8192) for rows in (1, 32, 256)] + [("prefill", 1, 8192)]
 PARTIALS = (64 << 20) // (16 * DIM * 4)
 TILE = 64
+# Bytes of an element of a weight, with its part of a scale and zero point (kernels/cuda/codes.h).
+WEIGHT_BYTES = {"bfloat16": 2, "FP8": 1, "FP8_128": 1, "int4_128": 0.5 + 2 / 128, "int4z_128": 0.5 + 4 / 128, "MXFP4": 0.5 + 2 / 32}
 # Relative errors of a kernel's time if it is bound by instructions (the latencies are known to 30 %; calibrate.py is off by 13 %)
 # or by memory, and of products of cuBLASLt.
 ERRORS = {"instructions": 0.3, "memory": 0.1, "library": 0.15}
@@ -118,9 +120,9 @@ class Model:
         return library if self.frozen or tokens > 32 else min(library, self.own_product(tokens, n, k))
 
     def own_product(self, tokens, n, k, held="bfloat16"):
-        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide. Weights in FP8 are counted for 1
-        to 8 and 17 to 32 tokens."""
-        moved, flops = n * k * (2 if held == "bfloat16" else 1) + 2 * tokens * (n + k), 2 * tokens * n * k
+        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide. Weights held
+        as codes are counted for 1 to 8 and 17 to 32 tokens."""
+        moved, flops = n * k * WEIGHT_BYTES[held] + 2 * tokens * (n + k), 2 * tokens * n * k
         if tokens <= 32:
             kernel = self.kernel("product, %d tokens, %s: a slab" % (1 if tokens <= 8 else 16 if tokens <= 16 else 32, held))
             items = [k / 32 / 8] * (n // 16)
@@ -129,11 +131,11 @@ class Model:
             items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
-    def fp8_product(self, tokens, n, k, held="FP8"):
-        """Returns the time of a product with FP8 weights in the default mode: above 32 tokens the faster of weft's kernel and cuBLASLt's
-        FP8 product. The latter includes the kernel that rounds x, by its bytes: two read and one written for each element."""
+    def codes_product(self, tokens, n, k, held="FP8"):
+        """Returns the time of a product with weights held as codes in the default mode: of weft's kernel, or, in FP8 above 32 tokens, of
+        cuBLASLt's FP8 product if that is faster. The latter includes the kernel that rounds x, by its bytes: two read and one written for each element."""
         own = self.own_product(tokens, n, k, held)
-        if tokens <= 32:
+        if tokens <= 32 or not held.startswith("FP8"):
             return own
         moved = 3 * tokens * k
         rounding = self.timed(moved / (self.rate * self.card["memory_share"]), moved / self.rate, "memory")
@@ -245,13 +247,14 @@ class Experts(Model):
         return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
 
     def experts_product(self, tokens, n, k, share=None, held="bfloat16"):
-        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them. Kernels of weights in FP8 have the
-        records of FP8 products, with the warps of the bfloat16 kernels of experts, and registers for nine blocks of few rows."""
+        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them. Kernels of weights held as codes
+        have the records of products with codes, with the warps of the bfloat16 kernels of experts, and registers for nine blocks of few
+        rows, with codes of 4 bits for seven."""
         pairs, used = share or (tokens * self.chosen, self.used(tokens))
-        moved, flops = used * n * k * (2 if held == "bfloat16" else 1) + 2 * pairs * (n + k), 2 * pairs * n * k
+        moved, flops = used * n * k * WEIGHT_BYTES[held] + 2 * pairs * (n + k), 2 * pairs * n * k
         if tokens * self.chosen <= 32 * self.experts:
             few = tokens * self.chosen <= 4 * self.experts
-            row, own = "product, %d tokens, %s: a slab" % (1 if few else 32, held), {"warps": 4, "registers": 76 if not few else 44 if held == "bfloat16" else 56, "shared": 2048 if few else 8192}
+            row, own = "product, %d tokens, %s: a slab" % (1 if few else 32, held), {"warps": 4, "registers": 76 if not few else 44 if held == "bfloat16" else 56 if held.startswith("FP8") else 72, "shared": 2048 if few else 8192}
             rows, features, units = 8 if few else 32, 16, 16 * math.ceil(k / 2048)  # four warps, a part of 16 slabs in each round
         else:
             row, own, rows, features, units = "product, many tokens, %s: a step" % held, {"registers": 128}, 64, 128, k / 64
@@ -273,8 +276,8 @@ class Experts(Model):
 
     def step(self, rows, context, held="bfloat16", fp8_keys=False):
         """Returns {part: (seconds, bound, error)} of a decode step in the default mode, and its bound. held: of the weights of layers,
-        without the router; experts in FP8 have weft's own kernels."""
-        product = self.product if held == "bfloat16" else lambda tokens, n, k: self.fp8_product(tokens, n, k, held)
+        without the router; experts held as codes have weft's own kernels."""
+        product = self.product if held == "bfloat16" else lambda tokens, n, k: self.codes_product(tokens, n, k, held)
         heads = (self.heads + 2 * self.kv_heads) * DIM
         norm = self.rows("add and norm of 4096: a row", rows * self.hidden / 4096, rows * self.hidden * 8)
         norms = self.rows("heads and KV, 32 and 8 of 128: a row", rows * (self.heads + 2 * self.kv_heads) / 48, rows * heads * 4)
@@ -285,7 +288,7 @@ class Experts(Model):
         out = {name: added([times] * self.layers) for name, times in layer.items()}
         others = [self.timed(0, 0, "instructions")] * 6
         out["head and sampling"] = added([self.product(rows, self.vocab, self.hidden), self.sampling(rows, self.vocab), *others])
-        weights = self.layers * self.hidden * (heads + self.heads * DIM + 3 * self.inner * self.used(rows)) * (2 if held == "bfloat16" else 1)
+        weights = self.layers * self.hidden * (heads + self.heads * DIM + 3 * self.inner * self.used(rows)) * WEIGHT_BYTES[held]
         floats = 2 * (self.layers * self.hidden * self.experts + self.vocab * self.hidden)
         moved = weights + floats + self.layers * (2 if fp8_keys else 4) * rows * context * self.kv_heads * DIM
         return out, moved / self.rate

@@ -21,13 +21,15 @@ static __device__ __forceinline__ uint2 load64(const void *p)
     return w;
 }
 
-// Type of the weight of a product whose codes are of a kind (enum code_kind).
-template <int KIND> struct codes {
+// Type of the weight of a product whose codes are of a kind (enum code_kind). RUN slabs, the first
+// of them a multiple of RUN, have the same scales: 4 in groups of 128, else 1.
+template <int KIND, int RUN> struct codes {
 };
 
-// element = factor * (code + base) + addend
+// element = factor * (code + base) + addend. Half of the codes of a word have the base 128, half
+// 2048; where a minimum is added, the base is subtracted first.
 struct code_factors {
-    float factor, addend;
+    float factor, addend128, addend2048;
 };
 
 // The scales of rows r and r + 8 in a group, as they are stored.
@@ -41,47 +43,86 @@ static __device__ __forceinline__ uint32_t code_panels(uint32_t rows)
     return (rows + CODE_ROWS - 1) / CODE_ROWS;
 }
 
-// Loads the scales of a slab. panel: of the part; r: lane / 4.
-template <int KIND>
-static __device__ __forceinline__ code_words code_words_load(const code_arrays &a, uint32_t panel,
-                                                             uint32_t slab, uint32_t r)
+// Where a lane reads the codes and scales of its rows from a slab on.
+template <int KIND, int RUN> struct code_lane {
+    static constexpr uint32_t GROUP = KIND == CODES_ZERO || KIND == CODES_LEAST ? 64 : 32; // bytes
+    const char *code, *scale, *super;
+    uint32_t group_shift, first; // first: number of the slab in its panel
+    // panel: of the part.
+    __device__ __forceinline__ void begin(const code_arrays &a, uint32_t panel)
+    {
+        uint32_t lane = threadIdx.x % 32;
+        code = a.slabs + (size_t)panel * a.panel_slabs * CODE_SLAB_BYTES + lane * 8;
+        scale = a.scales + (size_t)panel * a.groups * GROUP + lane / 4 * (GROUP / 8);
+        super = a.supers + (size_t)panel * a.supers_of_row * 64 + lane / 4 * 8;
+        group_shift = a.group_shift;
+        first = 0;
+    }
+    // Returns the group of a slab.
+    __device__ __forceinline__ uint32_t group_of(uint32_t slab) const
+    {
+        return RUN > 1 ? slab / RUN : slab >> group_shift;
+    }
+    // Returns the place of a slab, and of those counted from there if it is a multiple of four.
+    __device__ __forceinline__ code_lane after(uint32_t slab) const
+    {
+        code_lane to = *this;
+        to.code += (size_t)slab * CODE_SLAB_BYTES;
+        to.scale += group_of(slab) * GROUP;
+        to.first += slab;
+        return to;
+    }
+    __device__ __forceinline__ uint2 codes_of(uint32_t slab) const
+    {
+        return load64(code + slab * CODE_SLAB_BYTES);
+    }
+    __device__ __forceinline__ code_words words_of(uint32_t slab) const
+    {
+        const char *at = scale + group_of(slab) * GROUP;
+        code_words w = {0, 0, 0};
+        if (GROUP == 64) {
+            uint2 both = load64(at);
+            w.scale = both.x;
+            w.other = both.y;
+        } else {
+            w.scale = *(const uint32_t *)at;
+        }
+        if (KIND == CODES_NESTED) {
+            uint2 d = load64(super + (first + slab) / 8 * 64);
+            w.other = d.x;
+            w.least = d.y;
+        }
+        return w;
+    }
+};
+
+// Returns an integer below 2^16 as float32.
+static __device__ __forceinline__ float small_float(uint32_t x)
 {
-    uint32_t at = (panel * a.groups + (slab >> a.group_shift)) * 8 + r;
-    code_words w = {0, 0, 0};
-    if (KIND == CODES_ZERO || KIND == CODES_LEAST) {
-        uint2 both = load64(a.scales + (size_t)at * 8);
-        w.scale = both.x;
-        w.other = both.y;
-    } else {
-        w.scale = *(const uint32_t *)(a.scales + (size_t)at * 4);
-    }
-    if (KIND == CODES_NESTED) {
-        uint2 d = load64(a.supers + (size_t)((panel * a.supers_of_row + slab / 8) * 8 + r) * 8);
-        w.other = d.x;
-        w.least = d.y;
-    }
-    return w;
+    return add_rn(bits_float(x | 0x4B000000u), -8388608.0f);
 }
 
-// Computes scale and addend of row r (half: 0) or r + 8 (half: 1).
+// Computes scale and addends of row r (half: 0) or r + 8 (half: 1).
 template <int KIND>
 static __device__ __forceinline__ code_factors code_factors_of(const code_words &w, uint32_t half)
 {
-    code_factors s = {0, 0};
+    code_factors s = {0, 0, 0};
     uint16_t scale = (uint16_t)(half ? w.scale >> 16 : w.scale);
-    uint16_t other = (uint16_t)(half ? w.other >> 16 : w.other);
+    uint32_t other = half ? w.other >> 16 : w.other & 0xFFFFu;
     if (KIND == CODES_E2M1) {
-        s.factor = bf16_to_float(scale);
+        s.factor = mul_rn(bf16_to_float(scale), 0x1p14f); // infinite for scales from 2^114 on
     } else if (KIND == CODES_NESTED) {
         uint16_t least = (uint16_t)(half ? w.least >> 16 : w.least);
-        s.factor = mul_rn(f16_to_float(other), (float)(scale & 255u));
-        s.addend = -mul_rn(f16_to_float(least), (float)(scale >> 8));
+        s.factor = mul_rn(f16_to_float((uint16_t)other), small_float(scale & 255u));
+        s.addend128 = -mul_rn(f16_to_float(least), small_float(scale >> 8));
     } else if (KIND == CODES_LEAST) {
         s.factor = f16_to_float(scale);
-        s.addend = f16_to_float(other);
-    } else { // 128 is added to codes; this product is exact
+        s.addend128 = f16_to_float((uint16_t)other);
+    } else { // these products are exact
+        uint32_t zero = KIND == CODES_EIGHT ? 8 : other;
         s.factor = f16_to_float(scale);
-        s.addend = mul_rn(KIND == CODES_EIGHT ? -136.0f : -(float)(128u + other), s.factor);
+        s.addend128 = -mul_rn(bits_float(0x43000000u | zero << 16), s.factor);
+        s.addend2048 = -mul_rn(bits_float(0x45000000u | zero << 12), s.factor);
     }
     return s;
 }
@@ -92,28 +133,26 @@ static __device__ __forceinline__ uint4 code_elements(uint32_t word, code_factor
 {
     float v[8];
     if (KIND == CODES_E2M1) {
-        // Bytes of the bfloat16 numbers 0, 0.5, 1, 1.5, 2, 3, 4, 6, chosen by three bits.
-        uint32_t index = word & 0x77777777u;
+        // Pairs of float16 numbers, the value of E2M1 times 2^-14: its exponent and mantissa are at
+        // the lowest exponent bits, so that 0.5 is subnormal.
+        const uint32_t pair[4] = {word & 0x8E008E00u, word << 8 & 0x8E008E00u,
+                                  and_or(word << 5, 0x0E000E00u, word << 7 & 0x80008000u),
+                                  and_or(word >> 3, 0x0E000E00u, word << 15 & 0x80008000u)};
 #pragma unroll
-        for (int i = 0; i < 8; i += 4, index >>= 16) {
-            uint32_t high = byte_perm(0x3F3F3F00u, 0x40404040u, index);
-            uint32_t low = byte_perm(0xC0800000u, 0xC0804000u, index);
-#pragma unroll
-            for (int j = 0; j < 4; j += 2) {
-                uint32_t pair = byte_perm(low, high, j == 0 ? 0x5140u : 0x7362u);
-                pair |= (word << (28 - 4 * (i + j + 1)) & 0x80000000u) |
-                        (word >> 4 * (i + j) << 12 & 0x8000u);
-                v[i + j] = mul_rn(bits_float(pair << 16), s.factor);
-                v[i + j + 1] = mul_rn(bits_float(pair & 0xFFFF0000u), s.factor);
-            }
+        for (int i = 0; i < 4; i++) {
+            v[2 * i] = mul_rn(f16_to_float((uint16_t)pair[i]), s.factor);
+            v[2 * i + 1] = mul_rn(f16_to_float((uint16_t)(pair[i] >> 16)), s.factor);
         }
     } else {
+        const uint32_t turned[4] = {word << 8, word, word >> 8, byte_perm(word, word, 0x1032u)};
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            uint32_t bits = i < 4 ? word << (16 - 4 * i) : word >> (4 * i - 16);
-            float x = bits_float((bits & 0x000F0000u) | 0x43000000u); // 128 + code
+        for (int i = 0; i < 4; i++) {
+            float x = bits_float(and_or(turned[i], 0xF000u, 0x45000000u));  // 2048 + code
+            float y = bits_float(and_or(turned[i], 0xF0000u, 0x43000000u)); // 128 + code
             bool exact = KIND == CODES_EIGHT || KIND == CODES_ZERO;
-            v[i] = fmaf(exact ? x : add_rn(x, -128.0f), s.factor, s.addend);
+            v[2 * i] = exact ? fmaf(x, s.factor, s.addend2048)
+                             : fmaf(add_rn(x, -2048.0f), s.factor, s.addend128);
+            v[2 * i + 1] = fmaf(exact ? y : add_rn(y, -128.0f), s.factor, s.addend128);
         }
     }
     uint4 w = {pack2(v, T()), pack2(v + 2, T()), pack2(v + 4, T()), pack2(v + 6, T())};

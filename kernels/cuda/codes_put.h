@@ -6,6 +6,20 @@
 #include "kernels/cuda/codes_math.h"
 #include "kernels/cuda/loader.h"
 
+// Returns a word of eight codes, the first in the lowest bits, in the order of codes.h.
+static __device__ __forceinline__ uint32_t code_word_order(enum weight_format format, uint32_t word)
+{
+    if (format != WEIGHT_MXFP4)
+        return word << 4 | word >> 28;
+    const uint32_t value[4] = {9, 1, 4, 12}, sign[4] = {15, 7, 8, 0}; // bits of a half
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        uint32_t code = word >> 4 * i & 15u;
+        out |= ((code & 7u) << value[i / 2] | code >> 3 << sign[i / 2]) << i % 2 * 16;
+    }
+    return out;
+}
+
 // Stores columns [column, column + 8) of a row. row: after the first of `to`.
 static __device__ __forceinline__ void code_word_put(const code_rows &to, uint32_t row,
                                                      uint32_t column, uint32_t word)
@@ -13,7 +27,8 @@ static __device__ __forceinline__ void code_word_put(const code_rows &to, uint32
     row += to.first;
     size_t slab = (size_t)(row / CODE_ROWS) * to.at.slabs + column / CODE_SLAB;
     uint32_t lane = row % 8 * 4 + column / 8 % 4;
-    *(uint32_t *)(to.part + slab * CODE_SLAB_BYTES + lane * 8 + row / 8 % 2 * 4) = word;
+    *(uint32_t *)(to.part + slab * CODE_SLAB_BYTES + lane * 8 + row / 8 % 2 * 4) =
+        code_word_order(to.format, word);
 }
 
 // Returns the place of the words of a group of a row.

@@ -38,6 +38,10 @@ static inline uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
     }
     return out;
 }
+static inline uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
+{
+    return (x & mask) | bits;
+}
 static inline int find_msb(uint32_t x)
 {
     return x ? 31 - __builtin_clz(x) : -1;

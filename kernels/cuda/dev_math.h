@@ -43,6 +43,13 @@ DEV uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
     asm("prmt.b32 %0, %1, %2, %3;\n" : "=r"(y) : "r"(a), "r"(b), "r"(order));
     return y;
 }
+// Returns x & mask | bits in one instruction, which the compiler does not make of two constants.
+DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
+{
+    uint32_t y;
+    asm("lop3.b32 %0, %1, %2, %3, 0xEA;\n" : "=r"(y) : "r"(x), "r"(mask), "r"(bits));
+    return y;
+}
 // Returns the index of the highest set bit; -1 for 0.
 DEV int find_msb(uint32_t x)
 {

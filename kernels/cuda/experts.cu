@@ -105,7 +105,7 @@ template <class W, int TILES> struct experts_blocks {
 template <> struct experts_blocks<fp8_128, 1> {
     enum { LEAST = 7 };
 };
-template <int KIND, int TILES> struct experts_blocks<codes<KIND>, TILES> {
+template <int KIND, int RUN, int TILES> struct experts_blocks<codes<KIND, RUN>, TILES> {
     enum { LEAST = TILES == 1 ? 7 : 3 };
 };
 

@@ -20,17 +20,18 @@ static inline void gemm_run_part(gemm_run *g, const struct gemm_args *args, cons
 // Calls f with a value of the type of weights that are held as codes of a format: f(codes<...>()).
 template <class F> static inline enum status with_codes(enum weight_format format, F f)
 {
+    bool run = weight_format_facts(format)->elements == 128;
     switch (code_kind_of(format)) {
     case CODES_EIGHT:
-        return f(codes<CODES_EIGHT>());
+        return run ? f(codes<CODES_EIGHT, 4>()) : f(codes<CODES_EIGHT, 1>());
     case CODES_ZERO:
-        return f(codes<CODES_ZERO>());
+        return run ? f(codes<CODES_ZERO, 4>()) : f(codes<CODES_ZERO, 1>());
     case CODES_LEAST:
-        return f(codes<CODES_LEAST>());
+        return f(codes<CODES_LEAST, 1>());
     case CODES_E2M1:
-        return f(codes<CODES_E2M1>());
+        return f(codes<CODES_E2M1, 1>());
     default:
-        return f(codes<CODES_NESTED>());
+        return f(codes<CODES_NESTED, 1>());
     }
 }
 

@@ -3,9 +3,19 @@
 #include "kernels/cuda/gemm_parts.h"
 #include "kernels/cuda/gemm_small.h"
 
+// Blocks per SM for which the compiler leaves registers; 0: it chooses. For codes of 4 bits it
+// would save registers by loading a slab only after the one before.
+template <class W, int TILES> struct small_blocks {
+    enum { LEAST = 0 };
+};
+template <int KIND, int RUN, int TILES> struct small_blocks<codes<KIND, RUN>, TILES> {
+    enum { LEAST = TILES == 4 ? 2 : 3 };
+};
+
 // 8 warps compute a tile. Shared: 4 to 16 KB. Bound: memory, n * k weights.
 template <class T, class W, int TILES>
-static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
+static __global__ void __launch_bounds__(256, small_blocks<W, TILES>::LEAST)
+    gemm_small_kernel(gemm_run g)
 {
     uint32_t feature = blockIdx.x * 16, token = blockIdx.y * 8 * TILES;
     small_rows<T, W, TILES> rows = small_rows_of<T, W, TILES>(g, feature, token, row_itself());

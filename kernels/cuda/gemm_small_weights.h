@@ -75,57 +75,54 @@ template <class T, class W> struct small_weights {
 };
 
 // Weights held as codes. Panels have whole tiles of features.
-template <class T, int KIND> struct small_weights<T, codes<KIND>> {
-    enum { SLABS = 8 };
-    code_arrays arrays;
-    uint32_t panel, slab0;
+template <class T, int KIND, int RUN> struct small_weights<T, codes<KIND, RUN>> {
+    enum { SLABS = 4 };
+    code_lane<KIND, RUN> at;
     struct slabs {
         uint2 code[SLABS];
-        code_words scale[SLABS];
+        code_words scale[SLABS / RUN];
+        code_factors row[2]; // of the slabs with one scale that are multiplied
     };
     __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
     {
-        arrays = g.codes;
-        panel = feature / CODE_ROWS;
-        slab0 = 0;
+        at.begin(g.codes, feature / CODE_ROWS);
     }
     __device__ __forceinline__ small_weights from(uint32_t k) const
     {
-        return {arrays, panel, slab0 + k / CODE_SLAB};
-    }
-    __device__ __forceinline__ uint2 codes_of(uint32_t slab) const
-    {
-        size_t at = (size_t)panel * arrays.panel_slabs + slab;
-        return load64(arrays.slabs + at * CODE_SLAB_BYTES + threadIdx.x % 32 * 8);
-    }
-    __device__ __forceinline__ code_words scale_of(uint32_t slab) const
-    {
-        return code_words_load<KIND>(arrays, panel, slab, threadIdx.x % 32 / 4);
+        return {at.after(k / CODE_SLAB)};
     }
     __device__ __forceinline__ void load(slabs *b) const
     {
 #pragma unroll
-        for (int s = 0; s < SLABS; s++) {
-            b->code[s] = codes_of(slab0 + s);
-            b->scale[s] = scale_of(slab0 + s);
-        }
+        for (int s = 0; s < SLABS; s++)
+            b->code[s] = at.codes_of(s);
+#pragma unroll
+        for (int i = 0; i < SLABS / RUN; i++)
+            b->scale[i] = at.words_of(i * RUN);
     }
-    static __device__ __forceinline__ void elements(uint2 code, const code_words &scale, uint4 *low,
-                                                    uint4 *high)
+    static __device__ __forceinline__ void elements(uint2 code, const code_factors row[2],
+                                                    uint4 *low, uint4 *high)
     {
-        *low = code_elements<KIND>(code.x, code_factors_of<KIND>(scale, 0), T());
-        *high = code_elements<KIND>(code.y, code_factors_of<KIND>(scale, 1), T());
+        *low = code_elements<KIND>(code.x, row[0], T());
+        *high = code_elements<KIND>(code.y, row[1], T());
     }
-    static __device__ __forceinline__ void slab(const slabs &b, int s, uint4 *low, uint4 *high)
+    static __device__ __forceinline__ void slab(slabs &b, int s, uint4 *low, uint4 *high)
     {
-        elements(b.code[s], b.scale[s], low, high);
+        if (s % RUN == 0)
+            for (int half = 0; half < 2; half++)
+                b.row[half] = code_factors_of<KIND>(b.scale[s / RUN], half);
+        elements(b.code[s], b.row, low, high);
     }
     __device__ __forceinline__ void slab_at(uint32_t k, uint4 *low, uint4 *high) const
     {
-        elements(codes_of(k / CODE_SLAB), scale_of(k / CODE_SLAB), low, high);
+        uint32_t slab = k / CODE_SLAB;
+        code_words scale = at.words_of(slab);
+        const code_factors row[2] = {code_factors_of<KIND>(scale, 0),
+                                     code_factors_of<KIND>(scale, 1)};
+        elements(at.codes_of(slab), row, low, high);
     }
     __device__ __forceinline__ void advance()
     {
-        slab0 += SLABS;
+        at = at.after(SLABS);
     }
 };

@@ -15,7 +15,7 @@ template <class W> struct wide_row {
     static constexpr uint32_t STAGE = WIDE_FEATURES * BYTES; // bytes of the weights of a stage
 };
 // Codes are in the order of codes.h: a panel of 16 rows has the bytes of both slabs.
-template <int KIND> struct wide_row<codes<KIND>> {
+template <int KIND, int RUN> struct wide_row<codes<KIND, RUN>> {
     static constexpr uint32_t SLAB = CODE_SLAB_BYTES, PANEL = WIDE_K / CODE_SLAB * SLAB;
     static constexpr uint32_t STAGE = WIDE_FEATURES / CODE_ROWS * PANEL;
 };
@@ -123,24 +123,25 @@ template <class T, class W> struct wide_weights {
 };
 
 // Weights held as codes. The scales of a step are loaded before its stage is waited for.
-template <class T, int KIND> struct wide_weights<T, codes<KIND>> {
-    typedef wide_row<codes<KIND>> row;
-    code_arrays arrays;
-    const char *from; // the thread's 16 bytes of the next step to copy
-    uint32_t k;       // first column of that step
-    uint32_t panel[2], slab0;
-    code_words scale[2][2]; // [slab of the step][tile]
+template <class T, int KIND, int RUN> struct wide_weights<T, codes<KIND, RUN>> {
+    typedef wide_row<codes<KIND, RUN>> row;
+    static constexpr int SCALES = RUN > 1 ? 1 : 2; // of a row in a step
+    code_lane<KIND, RUN> at[2];                    // of each tile
+    const char *from;                              // the thread's 16 bytes of the next step to copy
+    uint32_t k;                                    // first column of that step
+    uint32_t slab0, slabs;
+    code_words scale[SCALES][2]; // [slab of the step][tile]
     __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
     {
-        arrays = g.codes;
         uint32_t last = code_panels(g.n) - 1, first = feature / CODE_ROWS;
         uint32_t mine = first + threadIdx.x / 32;
-        from = arrays.slabs + threadIdx.x % 32 * 16 +
-               (size_t)(mine < last ? mine : last) * arrays.panel_slabs * CODE_SLAB_BYTES;
+        from = g.codes.slabs + threadIdx.x % 32 * 16 +
+               (size_t)(mine < last ? mine : last) * g.codes.panel_slabs * CODE_SLAB_BYTES;
         k = slab0 = 0;
+        slabs = g.codes.groups << g.codes.group_shift;
         for (uint32_t i = 0; i < 2; i++) {
-            uint32_t at = first + threadIdx.x / 32 % 4 * 2 + i;
-            panel[i] = at < last ? at : last;
+            uint32_t panel = first + threadIdx.x / 32 % 4 * 2 + i;
+            at[i].begin(g.codes, panel < last ? panel : last);
         }
     }
     __device__ __forceinline__ void copy(char *stage, uint32_t columns)
@@ -156,20 +157,18 @@ template <class T, int KIND> struct wide_weights<T, codes<KIND>> {
     __device__ __forceinline__ void step_begin()
     {
 #pragma unroll
-        for (int s = 0; s < 2; s++)
+        for (uint32_t s = 0; s < SCALES; s++)
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                uint32_t slab = slab0 + s, end = arrays.groups << arrays.group_shift;
-                scale[s][i] = code_words_load<KIND>(arrays, panel[i], slab < end ? slab : end - 1,
-                                                    threadIdx.x % 32 / 4);
-            }
+            for (int i = 0; i < 2; i++)
+                scale[s][i] = at[i].words_of(slab0 + s < slabs ? slab0 + s : slabs - 1);
         slab0 += 2;
     }
-    __device__ __forceinline__ void read(const char *at, int i, int slab, uint4 *low,
+    __device__ __forceinline__ void read(const char *stage, int i, int slab, uint4 *low,
                                          uint4 *high) const
     {
-        uint2 code = load64(at + i * row::PANEL);
-        *low = code_elements<KIND>(code.x, code_factors_of<KIND>(scale[slab][i], 0), T());
-        *high = code_elements<KIND>(code.y, code_factors_of<KIND>(scale[slab][i], 1), T());
+        const code_words &words = scale[slab % SCALES][i];
+        uint2 code = load64(stage + i * row::PANEL);
+        *low = code_elements<KIND>(code.x, code_factors_of<KIND>(words, 0), T());
+        *high = code_elements<KIND>(code.y, code_factors_of<KIND>(words, 1), T());
     }
 };

@@ -32,6 +32,7 @@ FILE = pathlib.Path(__file__).resolve().with_name("budgets.txt")
 ALLOWED = 0.03
 COUNTS = ("instructions", "mma", "ldmatrix", "wavefronts", "conflicts", "sectors", "barriers")
 GEMM = "gemm, n %d k %d rows %d"
+HELD = {"FP8": "fp8", "FP8_128": "fp8_128", "int4_128": "codes<0, 4>", "int4z_128": "codes<1, 4>", "MXFP4": "codes<3, 1>"}
 
 
 def attention(what, form, units, first=512):
@@ -54,11 +55,13 @@ ROWS = [
     *[("product, %d tokens, int8: a slab" % m, "gemm_small_kernel<bf16, int8", GEMM % (16, 2048, m),
        GEMM % (16, 4096, m), 64) for m in (1, 32)],
     *[("product, %d tokens, %s: a slab" % (m, name), "gemm_small_kernel<bf16, %s," % held, GEMM % (16, 2048, m),
-       GEMM % (16, 4096, m), 64) for name, held in (("FP8", "fp8"), ("FP8_128", "fp8_128")) for m in (1, 32)],
+       GEMM % (16, 4096, m), 64) for name, held in HELD.items() for m in (1, 32)],
     *[("product, %d tokens, bfloat16: all of k 2048" % m, "gemm_small_kernel<bf16, bf16", GEMM % (16, 2048, m), None, 1)
       for m in (1, 16, 32)],  # the slopes above leave out how the parts are added
     *[("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s" % held, GEMM % (128, 512, 64),
-       GEMM % (128, 1024, 64), 64) for name, held in (("bfloat16", "bf16"), ("int8", "int8"), ("FP8", "fp8>"), ("FP8_128", "fp8_128>"))],
+       GEMM % (128, 1024, 64), 64) for name, held in (("bfloat16", "bf16"), ("int8", "int8"))],
+    *[("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s>" % held, GEMM % (128, 512, 64),
+       GEMM % (128, 1024, 64), 64) for name, held in HELD.items()],
     ("add and norm of 4096: a row", "rms_kernel", "add_rms_norm, rows 4 width 4096", "add_rms_norm, rows 8 width 4096", 4),
     ("SwiGLU of 14336: a row", "swiglu_kernel", "swiglu, rows 4 width 14336", "swiglu, rows 8 width 14336", 4),
     ("heads and KV, 32 and 8 of 128: a row", "qkv_post_kernel", "qkv_post, tokens 4 heads 32/8 dim 128, QK-norm",
@@ -87,7 +90,7 @@ def counted(program, *arguments):
 def short(kernel):
     """attn_kernel<bf16, bf16, 128, 16> of a kernel as it is printed."""
     name = re.sub(r"\(anonymous namespace\)::", "", kernel)
-    return re.sub(r"\(.*", "", name.replace("(int)", ""))
+    return re.sub(r"\(.*", "", name.replace("(int)", "").replace("> >", ">>"))
 
 
 def instances(lines, case, kernel):

@@ -63,11 +63,11 @@ static void attention(struct bench *b)
 static void products(struct bench *b)
 {
     static const uint32_t few[] = {1, 16, 32}, many[] = {64};
-    static const struct bench_held held[] = {{DTYPE_BF16, WEIGHT_FLOATS},
-                                             {DTYPE_I8, WEIGHT_FLOATS},
-                                             {DTYPE_BF16, WEIGHT_FP8},
-                                             {DTYPE_BF16, WEIGHT_FP8_128}};
-    for (size_t i = 0; i < 4; i++) {
+    static const struct bench_held held[] = {
+        {DTYPE_BF16, WEIGHT_FLOATS},  {DTYPE_I8, WEIGHT_FLOATS},     {DTYPE_BF16, WEIGHT_FP8},
+        {DTYPE_BF16, WEIGHT_FP8_128}, {DTYPE_BF16, WEIGHT_INT4_128}, {DTYPE_BF16, WEIGHT_INT4Z_128},
+        {DTYPE_BF16, WEIGHT_MXFP4}};
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
         bench_gemm(b, &held[i], 16, 2048, few, 3);
         bench_gemm(b, &held[i], 16, 4096, few, 3);
         bench_gemm(b, &held[i], 128, 512, many, 1);

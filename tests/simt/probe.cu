@@ -73,7 +73,8 @@ static __device__ void run_convert(const probe_args &p, uint32_t lane)
         uint16_t half = (uint16_t)(p.in[i] & 0xBFFFu);
         p.out[2048 + i] = float_bits(f16_to_float(half));
         p.out[2560 + i] = mulhi(p.in[i], 0x9E3779B9u);
-        p.out[3072 + i] = pop_count(p.in[i]) | (uint32_t)find_msb(p.in[i] | 1u) << 8;
+        p.out[3072 + i] = pop_count(p.in[i]) | (uint32_t)find_msb(p.in[i] | 1u) << 8 |
+                          and_or(p.in[i], p.in[511 - i], p.in[i ^ 1u]) << 16;
         p.out[3584 + i] = byte_perm(p.in[i], p.in[511 - i], p.in[i ^ 1u]);
     }
 }

@@ -98,6 +98,8 @@ class Beside(unittest.TestCase):
                 ("gemm", "fp8 n 6144 k 4096 rows 256", True, "product of FP8, 256 tokens, n 6144 k 4096"),
                 ("gemm", "fp8 n 6144 k 4096 rows 8192", False,
                  "product of FP8 in the default mode, x rounded to FP8, 8192 tokens, n 6144 k 4096"),
+                ("gemm", "int4_128 n 6144 k 4096 rows 1", False, "product of int4_128, 1 tokens, n 6144 k 4096"),
+                ("gemm", "MXFP4 n 6144 k 4096 rows 256", True, "product of MXFP4, 256 tokens, n 6144 k 4096"),
                 ("add_rms_norm", "rows 8192 width 4096", False, "add and norm, 8192 tokens"),
                 ("qkv_post", "tokens 256 heads 32/8 dim 128, QK-norm", False, "heads and KV, 256 tokens"),
                 ("swiglu", "rows 256 width 12288", False, "SwiGLU, 256 tokens (Qwen3)"),

@@ -222,6 +222,7 @@ static void test_conversions(void **state)
         assert_int_equal(out[1536 + i], in[i] << 16);
         assert_true(word_float(out[2048 + i]) == f16_to_f32((uint16_t)(in[i] & 0xBFFFu)));
         assert_int_equal(out[2560 + i], (uint32_t)((uint64_t)in[i] * 0x9E3779B9u >> 32));
+        assert_int_equal(out[3072 + i] >> 16, ((in[i] & in[511 - i]) | in[i ^ 1]) & 0xFFFFu);
         for (int k = 0; k < 4; k++) {
             uint32_t nibble = in[i ^ 1] >> 4 * k & 15, word = in[nibble % 8 < 4 ? i : 511 - i];
             uint32_t byte = word >> nibble % 4 * 8 & 255;
