@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights that are held as codes of 4 bits: one launch for each part.
+// The launches of a product: one, or with weights held as codes of 4 bits one for each part.
 #pragma once
 
 #include "kernels/cuda/gemm.h"
@@ -48,4 +48,20 @@ template <class F> static inline enum status gemm_parts(const struct gemm_args *
         row += part.rows;
     }
     return status;
+}
+
+// Calls f(run, T(), W()) with the types of activations and weights of a product that tensor cores
+// multiply, once for each part that is held as codes of 4 bits; else returns UNSUPPORTED.
+template <class F> static inline enum status gemm_launches(const struct gemm_args *args, F f)
+{
+    const struct weight_shape *shape = &args->weight->shape;
+    if (!weight_nibbles(shape))
+        return with_weight(args->x_dtype, shape, [&](auto act, auto weight) {
+            return f(gemm_run_of(args), act, weight);
+        });
+    return gemm_parts(args, [&](const gemm_run &part, auto held) {
+        return args->x_dtype == DTYPE_BF16  ? f(part, bf16(), held)
+               : args->x_dtype == DTYPE_F16 ? f(part, f16(), held)
+                                            : STATUS_UNSUPPORTED;
+    });
 }

@@ -40,13 +40,7 @@ template <class T, class W> static enum status small_launch(struct stream *strea
 
 enum status gemm_small(struct stream *stream, const struct gemm_args *args)
 {
-    gemm_run g = gemm_run_of(args);
-    if (weight_nibbles(&args->weight->shape))
-        return gemm_parts(args, [&](const gemm_run &part, auto held) {
-            return args->x_dtype == DTYPE_BF16 ? small_launch<bf16, decltype(held)>(stream, part)
-                                               : small_launch<f16, decltype(held)>(stream, part);
-        });
-    return with_weight(args->x_dtype, &args->weight->shape, [&](auto act, auto weight) {
+    return gemm_launches(args, [&](const gemm_run &g, auto act, auto weight) {
         return small_launch<decltype(act), decltype(weight)>(stream, g);
     });
 }

@@ -48,15 +48,9 @@ template <class T, class W> static enum status wide_launch(struct stream *stream
 
 enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
 {
-    gemm_run g = gemm_run_of(args);
-    if (!g.vectors) // rows of x that cannot be read in vectors
+    if (!gemm_run_of(args).vectors) // rows of x that cannot be read in vectors
         return gemm_small(stream, args);
-    if (weight_nibbles(&args->weight->shape))
-        return gemm_parts(args, [&](const gemm_run &part, auto held) {
-            return args->x_dtype == DTYPE_BF16 ? wide_launch<bf16, decltype(held)>(stream, part)
-                                               : wide_launch<f16, decltype(held)>(stream, part);
-        });
-    return with_weight(args->x_dtype, &args->weight->shape, [&](auto act, auto weight) {
+    return gemm_launches(args, [&](const gemm_run &g, auto act, auto weight) {
         return wide_launch<decltype(act), decltype(weight)>(stream, g);
     });
 }
