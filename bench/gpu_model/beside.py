@@ -4,12 +4,13 @@
 
   bench/gpu_model/beside.py BENCH_JSONL
 
-The rows are those of gpu_ops (kernels), bench_step (complete steps of qwen3-8b and qwen3-30b-a3b, default mode) and gpu_torch.py (ignored). The
+The rows are those of gpu_ops (kernels), bench_step (complete steps of qwen3-8b and qwen3-30b-a3b, default mode) and
+gpu_torch.py (ignored). The
 model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right
 if the measured time is within its error. Not judged: a kernel so short that the host's launches determine its time (measured
 by the run's row of launches), and a time below the bound, which makes the measurement doubtful. Rows without a prediction are
-counted by name. The column 'others' has public measurements of other engines (public.json). Exits with 2 if a row cannot be
-read, or if the GPU is not one of the model.
+counted by name. The column 'others' has public measurements of other engines (peers.json). Exits with 2 if the GPU is not
+one of the model, and with 1 if a row cannot be read.
 """
 import argparse
 import collections

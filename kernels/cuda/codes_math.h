@@ -8,10 +8,13 @@
 #include "kernels/cuda/codes.h"
 #include "kernels/cuda/lane.h"
 
-// The codes of a part: where its arrays are.
+// The arrays of a part, in device memory, from its first panel on (codes.h).
 struct code_arrays {
     const char *slabs, *scales, *supers;
-    uint32_t panel_slabs, groups, group_shift, supers_of_row;
+    uint32_t panel_slabs;   // slabs of a panel
+    uint32_t groups;        // groups of a row
+    uint32_t group_shift;   // log2 of the slabs of a group
+    uint32_t supers_of_row; // Q4_K: blocks of 256 columns of a row
 };
 
 static __device__ __forceinline__ uint2 load64(const void *p)
@@ -26,8 +29,9 @@ static __device__ __forceinline__ uint2 load64(const void *p)
 template <int KIND, int RUN> struct codes {
 };
 
-// element = factor * (code + base) + addend. Half of the codes of a word have the base 128, half
-// 2048; where a minimum is added, the base is subtracted first.
+// element = factor * (base + code) + addend. Codes are or-ed into the mantissa of a float whose
+// value is then base + code: for half of the codes of a word the base is 128, for half 2048. Where
+// a minimum is added, the base is subtracted first.
 struct code_factors {
     float factor, addend128, addend2048;
 };

@@ -20,7 +20,7 @@ static __device__ __forceinline__ uint32_t code_word_order(enum weight_format fo
     return out;
 }
 
-// Stores columns [column, column + 8) of a row. row: after the first of `to`.
+// Stores columns [column, column + 8) of a row. row: counted from the first row of `to`.
 static __device__ __forceinline__ void code_word_put(const code_rows &to, uint32_t row,
                                                      uint32_t column, uint32_t word)
 {

@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/gemm.h"
 
-// Makes *g the product with a part that is held as codes; memory: the matrix that has the part.
-// Bias and output are those of the part's rows.
+// Makes *g the product with a part that is held as codes; memory: device memory of the matrix that
+// has the part. Bias and output are those of the part's rows.
 static inline void gemm_run_part(gemm_run *g, const struct gemm_args *args, const char *memory,
                                  const struct code_span &part)
 {

@@ -79,8 +79,8 @@ static __device__ __forceinline__ uint32_t shared_at(uint32_t o)
 
 // WARPS warps compute the tile of 16 features from `feature` and 8 * TILES tokens from `token` on:
 // in round i warp w sums part WARPS * i + w, then the parts of the round are added in order.
-// Shared: 512 bytes for each warp and each 8 tokens. A warp has the weights of four slabs in
-// flight, 4 KB. before: see gemm_store.
+// Shared: 512 bytes for each warp and each 8 tokens. A warp has the weights of
+// small_weights::SLABS slabs in flight. before: see gemm_store.
 template <class T, class W, int TILES, int WARPS>
 static __device__ __forceinline__ void
 small_tile(const gemm_run &g, uint32_t feature, uint32_t token, const small_rows<T, W, TILES> &rows,

@@ -74,7 +74,7 @@ template <class T, class W> struct small_weights {
     }
 };
 
-// Weights held as codes. Panels have whole tiles of features.
+// Weights held as codes. A tile of 16 features is a panel.
 template <class T, int KIND, int RUN> struct small_weights<T, codes<KIND, RUN>> {
     enum { SLABS = 4 };
     code_lane<KIND, RUN> at;

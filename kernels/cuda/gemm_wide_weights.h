@@ -8,8 +8,8 @@
 enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_STAGES = 3 };
 
 // A stage contains WIDE_K columns of both operands. The halves of a row (one slab each) are swapped
-// in half of the rows, so that fragment reads of 16 (int8: 8) bytes and asynchronous writes have no
-// bank conflicts.
+// in half of the rows, so that fragment reads of 16 (int8 and FP8: 8) bytes and asynchronous writes
+// have no bank conflicts.
 template <class W> struct wide_row {
     static constexpr uint32_t BYTES = WIDE_K * sizeof(W), SLAB = PRODUCT_SLAB * sizeof(W);
     static constexpr uint32_t STAGE = WIDE_FEATURES * BYTES; // bytes of the weights of a stage

@@ -14,9 +14,9 @@ extern "C" {
 enum status loader_put(struct device *device, struct weight *weight, uint32_t first_row,
                        const struct weight_source *source, struct error *err);
 
-// loader_buffer waits for the next staging buffer and sets *host to its first block. loader_send
-// queues the copy of `bytes` bytes at `from` in it, and sets *staged to their place on the device;
-// after the kernels that read them, loader_sent is called.
+// loader_buffer waits for the next staging buffer and sets *host to its first address that is a
+// multiple of 4,096. loader_send queues the copy of `bytes` bytes at `from` in it, and sets *staged
+// to their place on the device; after the kernels that read them, loader_sent is called.
 enum status loader_buffer(struct device *device, char **host);
 enum status loader_send(struct device *device, const void *from, size_t bytes, char **staged);
 enum status loader_sent(struct device *device);
@@ -47,8 +47,8 @@ struct fill_args {
 };
 enum status weight_fill(cudaStream_t stream, const struct fill_args *args);
 
-// A band of rows of codes in staging memory, in the order of the file (struct weight_int4, or
-// blocks), from a row of the file on that is a multiple of eight.
+// Rows of codes in staging memory, in the order of the file (struct weight_int4, or blocks). The
+// first row of a band is a multiple of eight in the file.
 struct codes_band {
     const uint8_t *codes, *scales, *zeros; // zeros: NULL if there are none; scales: not for blocks
     const uint32_t *row;                   // [count] row of the band of each row that is written
