@@ -19,6 +19,13 @@ static double product_bound(const struct trial *t, enum dtype weight, enum dtype
     return weight == DTYPE_BF16 && rounds ? 4e-3 : 4e-6;
 }
 
+// Returns a bias of n elements up to 0.5.
+static struct trial_weight bias_make(struct trial *t, uint32_t n)
+{
+    struct weight_shape shape = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+    return trial_weight_make(t, &shape, 0.5f, 0);
+}
+
 static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint64_t seed, bool odd)
 {
     static const uint32_t odd_ks[] = {9, 100, 777, 1030};
@@ -35,8 +42,7 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     enum weight_use use = seed % 4 == 0 ? WEIGHT_TIED : WEIGHT_PRODUCT;
     struct weight_shape shape = {.use = use, .dtype = dtype, .n = n, .k = k};
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
-    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
-    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    struct trial_weight bias = bias_make(t, n);
     size_t x_size = (size_t)(rows + 1) * x_stride; // the last row is not part of the product
     float *x = trial_floats(t, x_size, act, 1);
     for (size_t i = 0; i < x_size; i++)
@@ -130,6 +136,18 @@ static void codes_case(struct trial *t, enum dtype act, uint64_t seed)
                t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
 
+// Returns FP8 weights of n rows, with scales of blocks or of rows.
+static struct trial_weight fp8_make(struct trial *t, uint32_t n, uint32_t k, bool blocks,
+                                    enum fp8_source from)
+{
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
+                                 .n = n,
+                                 .k = k,
+                                 .part_count = 1,
+                                 .parts = {{blocks ? WEIGHT_FP8_128 : WEIGHT_FP8, n}}};
+    return trial_fp8_make(t, &shape, from);
+}
+
 // A weight of FP8 codes, with a scale for each row or for blocks, or rounded while loading. The
 // elements are exact in the type of the activations, so that float32 results have only the errors
 // of sums.
@@ -142,14 +160,8 @@ static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
     uint32_t n = ns[trial_below(t, 6)];
     uint32_t rows = ms[trial_below(t, trial_fast ? 4 : 6)]; // for more: fp8_many_case
     uint32_t k = blocks || trial_below(t, 2) ? ks[trial_below(t, 6)] : odd_ks[trial_below(t, 4)];
-    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
-                                 .n = n,
-                                 .k = k,
-                                 .part_count = 1,
-                                 .parts = {{blocks ? WEIGHT_FP8_128 : WEIGHT_FP8, n}}};
-    struct trial_weight w = trial_fp8_make(t, &shape, floats ? FP8_FLOATS : FP8_CODES);
-    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
-    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    struct trial_weight w = fp8_make(t, n, k, blocks, floats ? FP8_FLOATS : FP8_CODES);
+    struct trial_weight bias = bias_make(t, n);
     bool biased = seed % 2;
     enum dtype y_dtype = seed % 4 == 3 ? act : DTYPE_F32;
     float *x = trial_floats(t, (size_t)rows * k, act, 1);
@@ -216,14 +228,8 @@ static void fp8_many_case(struct trial *t, enum dtype act, uint64_t seed)
     bool blocks = seed % 2, card = strcmp(t->api->name, "cuda") == 0, uneven = seed % 8 == 5;
     uint32_t n = ns[trial_below(t, 3)], rows = ms[trial_below(t, 3)];
     uint32_t k = ks[trial_below(t, blocks ? 3 : 4)];
-    struct weight_shape shape = {.use = WEIGHT_PRODUCT,
-                                 .n = n,
-                                 .k = k,
-                                 .part_count = 1,
-                                 .parts = {{blocks ? WEIGHT_FP8_128 : WEIGHT_FP8, n}}};
-    struct trial_weight w = trial_fp8_make(t, &shape, uneven ? FP8_CODES : FP8_WHOLE);
-    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
-    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    struct trial_weight w = fp8_make(t, n, k, blocks, uneven ? FP8_CODES : FP8_WHOLE);
+    struct trial_weight bias = bias_make(t, n);
     enum dtype y_dtype = seed / 2 % 2 ? act : DTYPE_F32;
     bool biased = y_dtype == act && seed / 4 % 2;
     size_t size = (size_t)rows * n;
@@ -364,8 +370,7 @@ static void tuned_case(struct trial *t, enum dtype act)
     uint32_t most = t->limits.step.tokens_max;
     struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = act, .n = n, .k = k};
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
-    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
-    struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
+    struct trial_weight bias = bias_make(t, n);
     float *x = trial_floats(t, (size_t)most * k, act, 1);
     float *plain = trial_heap(t, (size_t)most * n * sizeof *plain);
     struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &w.reference, NULL, plain, most, k, n};

@@ -76,12 +76,7 @@ static struct simt_counts codes_run(struct codes_fixture *w, uint32_t rows)
                              .rows = rows,
                              .x_stride = SIDE,
                              .y_stride = w->weight.shape.n};
-    struct simt_counts counts;
-    simt_reset();
-    assert_int_equal(w->api->ops->gemm(w->stream, &args), STATUS_OK);
-    simt_read(&counts);
-    assert_string_equal(simt_first_report(), "");
-    return counts;
+    return gemm_counted(w->api, w->stream, &args);
 }
 
 // The library multiplies codes of more than 32 rows if sizes, scales and the output's room allow

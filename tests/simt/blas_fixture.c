@@ -49,6 +49,17 @@ void fixture_close(struct fixture *w)
     w->api->close(w->device);
 }
 
+struct simt_counts gemm_counted(const struct device_api *api, struct stream *stream,
+                                const struct gemm_args *args)
+{
+    struct simt_counts counts;
+    simt_reset();
+    assert_int_equal(api->ops->gemm(stream, args), STATUS_OK);
+    simt_read(&counts);
+    assert_string_equal(simt_first_report(), "");
+    return counts;
+}
+
 struct simt_counts serve_at(struct fixture *w, uint32_t rows, size_t shift)
 {
     struct gemm_args args = {.x_dtype = DTYPE_BF16,
@@ -59,12 +70,7 @@ struct simt_counts serve_at(struct fixture *w, uint32_t rows, size_t shift)
                              .rows = rows,
                              .x_stride = K,
                              .y_stride = N};
-    struct simt_counts counts;
-    simt_reset();
-    assert_int_equal(w->api->ops->gemm(w->stream, &args), STATUS_OK);
-    simt_read(&counts);
-    assert_string_equal(simt_first_report(), "");
-    return counts;
+    return gemm_counted(w->api, w->stream, &args);
 }
 
 struct simt_counts serve(struct fixture *w, uint32_t rows)

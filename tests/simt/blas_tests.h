@@ -33,6 +33,9 @@ extern uint32_t notes;  // number of those lines
 const struct device_api *weft_device_plugin(void);
 void fixture_open(struct fixture *w, bool exact);
 void fixture_close(struct fixture *w);
+// Runs a product, which must succeed without a report of the emulator, and returns its counts.
+struct simt_counts gemm_counted(const struct device_api *api, struct stream *stream,
+                                const struct gemm_args *args);
 // Runs a product as in a step. x begins `shift` bytes after the start of an allocation.
 struct simt_counts serve_at(struct fixture *w, uint32_t rows, size_t shift);
 struct simt_counts serve(struct fixture *w, uint32_t rows);
