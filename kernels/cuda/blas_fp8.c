@@ -9,6 +9,8 @@
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/quantize.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +37,6 @@ enum {
     FP8_UNIT = 16,     // the library needs k and n in multiples of this
     BLOCKS_WHOLE = 1,  // weight.own: the scales follow blocks of 128 rows
 };
-
-static uint32_t padded_rows(uint32_t rows)
-{
-    return (rows + PRODUCT_ROWS_UNIT - 1) / PRODUCT_ROWS_UNIT * PRODUCT_ROWS_UNIT;
-}
 
 static enum weight_format format_of(const struct gemm_args *args)
 {
@@ -69,8 +66,8 @@ void fp8_key(struct plan_key *key, const struct stream *stream, const struct gem
 {
     key->format = (uint32_t)format_of(args);
     if (key->format == WEIGHT_FP8_128)
-        key->rows = padded_rows(key->rows);
-    key->x_stride = key->k; // of the codes
+        key->rows = (uint32_t)round_up(key->rows, PRODUCT_ROWS_UNIT);
+    key->x_stride = key->k; // the rows of codes have no gaps
     key->x_align = alignment_of(stream->codes);
 }
 

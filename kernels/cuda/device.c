@@ -11,6 +11,7 @@
 #include "kernels/cuda/comm.h"
 #include "kernels/cuda/loader.h"
 
+#include "base/number.h"
 #include "base/patience.h"
 #include "kernels/ways.h"
 
@@ -319,8 +320,7 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
     }
     bytes.blas = device->exact ? 0 : BLAS_WORKSPACE;
     if (!device->exact) { // activations of the library's FP8 products
-        size_t unit = PRODUCT_ROWS_UNIT,
-               tokens = (limits->step.tokens_max + unit - 1) / unit * unit;
+        size_t tokens = round_up(limits->step.tokens_max, PRODUCT_ROWS_UNIT);
         size_t across = (limits->e4m3_width + FP8_SCALE_COLUMNS - 1) / FP8_SCALE_COLUMNS;
         bytes.codes = tokens * limits->e4m3_width;
         bytes.code_scales = tokens * across * sizeof(float);
