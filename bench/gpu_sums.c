@@ -18,7 +18,7 @@ enum { RANKS = 2, MOST = 2 << 20, TOKENS = 256 };
 static const uint64_t counts[] = {8 << 10, 256 << 10, MOST};
 
 struct rank {
-    struct bench b; // of this rank's device; b.done is its own
+    struct bench b; // the benchmark on this rank's device, with a done record of its own
     struct stream *stream;
     void *parts, *out;
     pthread_t thread;

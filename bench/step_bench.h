@@ -13,7 +13,7 @@ struct step_args {
     int dtype;         // enum dtype, or -1: bfloat16
     uint32_t threads;
     uint32_t batch; // products only: rows of the decode steps; 0: several numbers, and a prefill
-    uint32_t cases; // of a shape: only the first ones; 0: all
+    uint32_t cases; // most cases that are run of each shape; 0: all
     bool exact, serial;
     uint32_t ways;               // bits of enum device_way
     double copy_rate, math_rate; // bytes, operations per second for the floor; 0: unknown

@@ -12,7 +12,7 @@
 
 struct logits_head {
     char magic[8];
-    uint32_t vocab, window, stride; // of the perplexity that wrote the file
+    uint32_t vocab, window, stride; // sizes with which the logits were computed
     uint32_t zero;
 };
 

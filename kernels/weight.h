@@ -32,8 +32,8 @@ struct weight_shape {
     uint32_t k;       // input features, or width of a row
     // Number of parts; 0: the elements are of `dtype`. Otherwise the rows are held as codes with
     // scales, each part in its format, and `dtype` has no meaning. The device must have the format:
-    // those before FP8 if their bit in device_facts.codes is set, FP8 and FP8_128 if
-    // device_facts.e4m3 is true. k is then a multiple of the elements of a block; vectors are never
+    // it has FP8 and FP8_128 if device_facts.e4m3 is true, and another format if its bit in
+    // device_facts.codes is set. k is then a multiple of the elements of a block; vectors are never
     // held so. A weight of FP8 codes is a product and has one part. Its products with a row of x
     // are summed in the order of other products. FP8: the sum is multiplied by the row's scale.
     // FP8_128: each sum of 128 columns is multiplied by its scale, and these are added in order

@@ -161,7 +161,8 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
     size_t partial = partial_first(merge, w.kv_head);
     const float *outs = run.partial_out + partial * stride;
     const float *states = run.partial_state + partial * ATTN_TILE_ROWS * 2;
-    const float *max = weights->max[((merge.parts - 1) / MERGE_PARTS + 1) % 2]; // of all parts
+    // the maxima of the rows over all parts
+    const float *max = weights->max[((merge.parts - 1) / MERGE_PARTS + 1) % 2];
     for (uint32_t from = 0; from < all; from += most) {
         uint32_t end = from + most < all ? from + most : all, mine = from + threadIdx.x % 32 * 4;
         uint32_t row = from / dim;

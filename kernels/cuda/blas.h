@@ -85,4 +85,5 @@ enum status fp8_quantize(struct stream *stream, const struct blas_plan *plan,
 // Sets plan->desc and the layouts from plan->key.
 bool plan_describe(struct blas_plan *plan);
 void plan_close(struct blas_plan *plan);
-uint32_t alignment_of(const void *at); // of an address: bytes, at most 256
+// Returns the largest power of two, at most 256, that divides the address.
+uint32_t alignment_of(const void *at);

@@ -24,8 +24,9 @@ static __device__ __forceinline__ uint2 load64(const void *p)
     return w;
 }
 
-// Type of the weight of a product whose codes are of a kind (enum code_kind). RUN slabs, the first
-// of them a multiple of RUN, have the same scales: 4 in groups of 128, else 1.
+// Type of the weight of a product whose codes are of a kind (enum code_kind). RUN consecutive slabs
+// share their scales, and the first of them has a number that is a multiple of RUN. RUN is 4 in
+// groups of 128, else 1.
 template <int KIND, int RUN> struct codes {
 };
 
@@ -52,7 +53,7 @@ template <int KIND, int RUN> struct code_lane {
     static constexpr uint32_t GROUP = KIND == CODES_ZERO || KIND == CODES_LEAST ? 64 : 32; // bytes
     const char *code, *scale, *super;
     uint32_t group_shift, first; // first: number of the slab in its panel
-    // panel: of the part.
+    // panel: number of the panel in its part.
     __device__ __forceinline__ void begin(const code_arrays &a, uint32_t panel)
     {
         uint32_t lane = threadIdx.x % 32;

@@ -81,7 +81,7 @@ template <class T, int KIND, int RUN> struct small_weights<T, codes<KIND, RUN>> 
     struct slabs {
         uint2 code[SLABS];
         code_words scale[SLABS / RUN];
-        code_factors row[2]; // of the slabs with one scale that are multiplied
+        code_factors row[2]; // factors of rows r and r + 8 for the slabs being multiplied
     };
     __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
     {

@@ -125,8 +125,8 @@ template <class T, class W> struct wide_weights {
 // Weights held as codes. The scales of a step are loaded before its stage is waited for.
 template <class T, int KIND, int RUN> struct wide_weights<T, codes<KIND, RUN>> {
     typedef wide_row<codes<KIND, RUN>> row;
-    static constexpr int SCALES = RUN > 1 ? 1 : 2; // of a row in a step
-    code_lane<KIND, RUN> at[2];                    // of each tile
+    static constexpr int SCALES = RUN > 1 ? 1 : 2; // number of scales that a row has in a step
+    code_lane<KIND, RUN> at[2];                    // place of the lane in each of its tiles
     const char *from;                              // the thread's 16 bytes of the next step to copy
     uint32_t k;                                    // first column of that step
     uint32_t slab0, slabs;

@@ -10,7 +10,7 @@ enum { NAME_MAX_BYTES = 256 };
 struct lister {
     const struct weight_list_args *args;
     const struct model_config *config;
-    struct device_facts facts; // of the device that will hold the weights
+    struct device_facts facts; // facts of the device that will hold the weights
     struct weight_list *list;
     const char *prefix, *head; // prefix of the tensors' names; name of the head, or NULL
     struct error *err;
