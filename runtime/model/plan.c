@@ -401,11 +401,13 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     parts->api->facts(parts->device, &facts);
     if (parts->options.dtype == MODEL_INT4 && !facts.codes)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "--dtype int4: this device holds no weights in 4 bits; take int8");
+                         "--dtype int4: the device %s holds no weights in 4 bits; take int8",
+                         parts->api->name);
     if (parts->options.dtype == MODEL_FP8 && !facts.e4m3)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "--dtype fp8: this device holds no weights in FP8; take int8, which has "
-                         "the same size");
+                         "--dtype fp8: the device %s holds no weights in FP8; take int8, which has "
+                         "the same size",
+                         parts->api->name);
     if (parts->config.experts.count > 0 && !facts.experts)
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s is a mixture of experts, which this device does not compute: run it "

@@ -46,8 +46,8 @@ static bool further_layer(const char *name, const struct model_config *config)
 // prefix.
 static bool folder_spare(const char *name, const struct model_config *config)
 {
-    // Constants that older versions of transformers saved, and scales of keys, values and inputs in
-    // 8 bits.
+    // Constants that older versions of transformers saved, and scales of queries, keys, values,
+    // inputs and outputs in 8 bits.
     static const char *const buffers[] = {"rotary_emb.inv_freq",
                                           "rotary_emb.cos_cached",
                                           "rotary_emb.sin_cached",
@@ -55,6 +55,9 @@ static bool folder_spare(const char *name, const struct model_config *config)
                                           "embeddings.token_type_ids",
                                           ".k_scale",
                                           ".v_scale",
+                                          ".kv_scale",
+                                          ".q_scale",
+                                          ".output_scale",
                                           ".input_scale",
                                           ".input_global_scale"};
     // Heads of other tasks, which read the hidden states and change nothing in them.
@@ -100,6 +103,18 @@ static bool wrapper_spare(const char *name, const struct model_config *config)
            (wrapper_other(wrapper, name) || (config->tied && wrapper_head(wrapper, name)));
 }
 
+// Returns true for a scale of keys or values in 8 bits. Some tools store that of keys as the scale
+// of the outputs of k_proj, and likewise for values.
+static bool kv_scale(const char *name)
+{
+    static const char *const ends[] = {".k_scale", ".v_scale", ".kv_scale", ".k_proj.output_scale",
+                                       ".v_proj.output_scale"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
 // Logs that scales of keys and values in 8 bits are not used. With a scale above 1 the checkpoint
 // expects numbers beyond the range of e4m3, which --kv-cache-dtype fp8 would cut.
 static void kv_scales_note(const struct tensors *tensors, const char *folder)
@@ -108,9 +123,8 @@ static void kv_scales_note(const struct tensors *tensors, const char *folder)
     float largest = 0;
     for (uint32_t i = 0; i < tensors_count(tensors); i++) {
         const struct tensor *tensor = tensors_at(tensors, i);
-        const char *name = tensor->name.at;
-        bool scales = tensor->dtype >= 0 && tensor->dtype <= DTYPE_F16;
-        if ((!ends_with(name, ".k_scale") && !ends_with(name, ".v_scale")) || !scales)
+        bool number = tensor->dtype >= 0 && tensor->dtype <= DTYPE_F16;
+        if (!number || !kv_scale(tensor->name.at))
             continue;
         found++;
         uint64_t count = tensor->bytes / dtype_bytes((enum dtype)tensor->dtype);
@@ -123,8 +137,8 @@ static void kv_scales_note(const struct tensors *tensors, const char *folder)
     }
     if (found > 0)
         log_line(largest > 1 ? LOG_WARNING : LOG_INFO,
-                 "%s: the scales of keys and values in 8 bits (k_scale, v_scale; the largest is "
-                 "%g) are not used: --kv-cache-dtype fp8 has the scale 1%s",
+                 "%s: the scales of keys and values in 8 bits (k_scale, v_scale and others; the "
+                 "largest is %g) are not used: --kv-cache-dtype fp8 has the scale 1%s",
                  folder, (double)largest,
                  largest > 1 ? " and would cut keys or values of this model, do not use it" : "");
 }

@@ -563,7 +563,7 @@ static void codes_note(const struct lister *p)
     char formats[FORMATS_TEXT];
     uint32_t lost = 0; // weights that are quantised in the checkpoint only
     weight_list_formats(formats, p->list);
-    bool kept = p->list->codes || (p->list->e4m3 && !p->list->fp8);
+    bool kept = p->list->codes || p->list->e4m3;
     for (uint32_t i = 0; i < p->list->count; i++)
         lost += weight_codes_lost(&p->list->entries[i]);
     if (p->status != STATUS_OK || !p->args->tensors || !kept || p->list->int4 ||
@@ -571,6 +571,14 @@ static void codes_note(const struct lister *p)
         return;
     const char *folder = p->config->weights_folder, *dtype = dtype_name(p->list->dtype);
     const struct tensor *packed = tensors_packed(p->args->tensors), *tensor = type_tensor(p);
+    if (p->list->fp8) {
+        if (packed)
+            log_line(LOG_INFO,
+                     "%s: the weights are held as %s: --dtype fp8 keeps the codes of weights that "
+                     "are in FP8 and quantises the others",
+                     folder, formats);
+        return;
+    }
     if (formats[0] != '\0' && lost == 0)
         log_line(LOG_INFO, "%s: the quantised weights are held as %s; --dtype converts them",
                  folder, formats);

@@ -133,7 +133,7 @@ static void test_options_have_ranges(void **state)
     options.dtype = MODEL_INT4;
     model_plan_close(plan_of(&options));
     options.dtype = MODEL_FP8;
-    refused(&options, STATUS_UNSUPPORTED, "--dtype fp8: this device holds no weights in FP8");
+    refused(&options, STATUS_UNSUPPORTED, "--dtype fp8: the device cpu holds no weights in FP8");
     options = dummy(4, 64);
     options.kv_dtype = -2;
     refused(&options, STATUS_UNSUPPORTED, "the KV cache can be float32, bfloat16, float16, int8");

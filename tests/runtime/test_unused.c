@@ -100,6 +100,8 @@ static void test_harmless_tensors_are_accepted(void **state)
         {"llama", "{}", "model.layers.0.self_attn.rotary_emb.inv_freq"},
         {"llama", "{}", "model.rotary_emb.inv_freq"},
         {"llama", "{}", "model.layers.1.self_attn.k_proj.k_scale"},
+        {"llama", "{}", "model.layers.1.self_attn.kv_scale"},
+        {"llama", "{}", "model.layers.1.self_attn.q_scale"},
         {"llama", "{}", "score.weight"},
         {"llama", "{\"num_nextn_predict_layers\":1}", "model.layers.2.input_layernorm.weight"},
         {"ernie4-5-moe", "{}", "model.mtp_block.0.mlp.up_proj.weight"}, // predicts further tokens
@@ -124,13 +126,15 @@ static void test_harmless_tensors_are_accepted(void **state)
 static void test_scales_of_keys_are_named(void **state)
 {
     (void)state;
+    static const char *const tensors[] = {NULL, "model.layers.1.self_attn.k_proj.output_scale",
+                                          "model.layers.1.self_attn.v_proj.v_scale"};
     for (int i = 0; i < 3; i++) {
         char text[4096] = "";
         FILE *caught = tmpfile();
         int err_fd = dup(STDERR_FILENO);
         assert_true(caught && err_fd >= 0);
         value_kind = i == 2 ? -1 : 8;
-        put("llama", "{}", i == 0 ? NULL : "model.layers.1.self_attn.v_proj.v_scale", 4, 4);
+        put("llama", "{}", tensors[i], 4, 4);
         value_kind = 8;
         dup2(fileno(caught), STDERR_FILENO);
         accepted("scales of values");
@@ -140,7 +144,7 @@ static void test_scales_of_keys_are_named(void **state)
         text[fread(text, 1, sizeof text - 1, caught)] = '\0';
         fclose(caught);
         const char *line =
-            strstr(text, "the scales of keys and values in 8 bits (k_scale, v_scale;");
+            strstr(text, "the scales of keys and values in 8 bits (k_scale, v_scale and");
         assert_int_equal(line != NULL, i > 0);
         assert_int_equal(line && strstr(line, " would cut keys or values of this model"), i == 2);
         assert_int_equal(strstr(text, "warning") != NULL, i == 2);
