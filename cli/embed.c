@@ -17,7 +17,7 @@ static const struct option_row rows[] = {
     OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "the one of --prompt-name",
                "text to put before each text; '': none"),
     OPTION_ROW("raw", OPTION_FLAG, AT(raw), "off",
-               "print the pooled vectors without normalising them"),
+               "print the pooled vectors without normalizing them"),
 };
 
 struct embedding {

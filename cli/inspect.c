@@ -39,7 +39,7 @@ static void held_print(const struct model_plan *plan)
     struct model_packed packed[MODEL_PACKED_MAX];
     uint32_t formats = model_plan_packed(plan, packed);
     for (uint32_t i = 0; i < formats; i++)
-        printf("quantised: %s: held as %s\n", packed[i].words, packed[i].formats);
+        printf("quantized: %s: held as %s\n", packed[i].words, packed[i].formats);
     puts("weights:");
     for (uint32_t i = 0; i < count; i++)
         printf("  %-28s %12.2f MiB %s\n", held[i].kind, (double)held[i].bytes / 0x1p20,
@@ -125,8 +125,8 @@ static void alone_print(const char *folder)
     struct error ignored;
     bool read = model_outline_read(&outline, folder, &ignored) == STATUS_OK;
     puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
-    if (read && strncmp(outline.format, "quantised", strlen("quantised")) == 0)
-        puts("the model's own weights are quantised: for those of 4 bits --dtype int4 plans about "
+    if (read && strncmp(outline.format, "quantized", strlen("quantized")) == 0)
+        puts("the model's own weights are quantized: for those of 4 bits --dtype int4 plans about "
              "as much memory as they take, for those of 8 bits --dtype int8");
 }
 

@@ -28,7 +28,7 @@ static const struct option_row model_rows[] = {
      "device=cuda:0\\,1)"},
     {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16", "int8", "int4", "fp8"}, "auto: the checkpoint's",
-     "type of the weights; int8, int4 and fp8: quantised while loading, fp8 on a GPU only"},
+     "type of the weights; int8, int4 and fp8: quantized while loading, fp8 on a GPU only"},
     {"kv-cache-dtype", OPTION_CHOICE, AT(model_settings, kv_cache_dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16", "int8", "fp8", "fp8_e4m3"},
      "auto: that of the weights",

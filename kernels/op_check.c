@@ -295,7 +295,7 @@ const char *pool_check(const struct pool_args *a)
     if (a->width == 0)
         return "pool: no columns";
     if (a->out_act && a->normalize)
-        return "pool: only float32 vectors are normalised";
+        return "pool: only float32 vectors are normalized";
     if (a->count > 0 && (!a->in || !a->out || !a->rows || !a->sampled))
         return "pool: input, output or the lists of rows are missing";
     return "";

@@ -484,7 +484,7 @@ enum status hub_transfer(const struct hub_client *client, const struct hub_name 
     d->multi = curl_multi_init();
     for (uint32_t i = 0; i < CONNECTIONS; i++)
         d->connections[i] = (struct segment_request){.easy = curl_easy_init(), .download = d};
-    check(d->multi && d->connections[CONNECTIONS - 1].easy, "libcurl cannot be initialised");
+    check(d->multi && d->connections[CONNECTIONS - 1].easy, "libcurl cannot be initialized");
     curl_multi_setopt(d->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING); // a socket for each
     if (d->status == STATUS_OK)
         download_run(d);

@@ -28,7 +28,7 @@ static void outline_fill(struct model_outline *out, const struct config_files *f
     safe_put(out->architecture, sizeof out->architecture, text_of(name ? name : ""));
     safe_put(out->text_part, sizeof out->text_part, text_of(type ? type : ""));
     if (q->where)
-        snprintf(out->format, sizeof out->format, "quantised, %s (%s)", q->method, q->where);
+        snprintf(out->format, sizeof out->format, "quantized, %s (%s)", q->method, q->where);
     else if (source_is_gguf(files->weights_folder, &end))
         snprintf(out->format, sizeof out->format, "GGUF");
     else

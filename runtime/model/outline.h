@@ -10,7 +10,7 @@
 struct model_outline {
     char architecture[64]; // name that config.json publishes; empty: none
     char text_part[64]; // type of the text part of a multimodal model; empty: config.json has none
-    char format[160];   // "bfloat16", "quantised, fp8 (quantization_config)", "GGUF"
+    char format[160];   // "bfloat16", "quantized, fp8 (quantization_config)", "GGUF"
     uint32_t vocab;     // size of the vocabulary; 0: the model is not served
 };
 

@@ -184,9 +184,9 @@ enum status quantised_check(const struct quantised *q, struct error *err)
         return STATUS_OK;
     return error_set(
         err, STATUS_UNSUPPORTED,
-        "the checkpoint is quantised (%s: %s), a format that is not read; FP8, "
+        "the checkpoint is quantized (%s: %s), a format that is not read; FP8, "
         "AWQ (gemm), GPTQ, AutoRound, compressed-tensors, ModelOpt and bitsandbytes "
-        "are: take one of these, an unquantised checkpoint or a GGUF file of the model",
+        "are: take one of these, an unquantized checkpoint or a GGUF file of the model",
         q->where, q->method);
 }
 

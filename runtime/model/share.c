@@ -32,7 +32,7 @@ const char *model_unsplit(const struct model_config *c)
         return "is an encoder and is";
     if (!c->kinds[0].causal)
         return "whose tokens see later tokens is";
-    return c->kinds[0].qk_norm == QK_NORM_ALL ? "normalises all heads together and is" : NULL;
+    return c->kinds[0].qk_norm == QK_NORM_ALL ? "normalizes all heads together and is" : NULL;
 }
 
 static enum status share_check(const struct model_config *c, uint32_t ranks, struct error *err)

@@ -575,22 +575,22 @@ static void codes_note(const struct lister *p)
         if (packed)
             log_line(LOG_INFO,
                      "%s: the weights are held as %s: --dtype fp8 keeps the codes of weights that "
-                     "are in FP8 and quantises the others",
+                     "are in FP8 and quantizes the others",
                      folder, formats);
         return;
     }
     if (formats[0] != '\0' && lost == 0)
-        log_line(LOG_INFO, "%s: the quantised weights are held as %s; --dtype converts them",
+        log_line(LOG_INFO, "%s: the quantized weights are held as %s; --dtype converts them",
                  folder, formats);
     else if (formats[0] != '\0')
         log_line(
             LOG_INFO,
-            "%s: the quantised weights are held as %s, and as %s where the device has no kernel "
+            "%s: the quantized weights are held as %s, and as %s where the device has no kernel "
             "for their format or a rank's part cuts their groups; --dtype converts them",
             folder, formats, dtype);
     else if (lost > 0 && (packed || tensor))
         log_line(LOG_INFO,
-                 "%s: the weights are quantised (%s) and are held as %s; --dtype int8 takes half "
+                 "%s: the weights are quantized (%s) and are held as %s; --dtype int8 takes half "
                  "the memory",
                  folder, packed ? packed->type : tensor->type, dtype);
 }

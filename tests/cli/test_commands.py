@@ -388,7 +388,7 @@ class Commands(unittest.TestCase):
         (folder / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "fp8"}}))
         done = weft("inspect", folder)
         self.assertIn(b" parameters in bfloat16, ", done.stdout)
-        self.assertIn(b"the model's own weights are quantised: ", done.stdout)
+        self.assertIn(b"the model's own weights are quantized: ", done.stdout)
         for more in ({"architectures": ["MadeUpForCausalLM"]},
                      {"architectures": ["MadeUpForCausalLM"], "vocab_size": None}):
             (folder / "config.json").write_text(json.dumps(
@@ -397,7 +397,7 @@ class Commands(unittest.TestCase):
                 self.fails(1, "the architecture MadeUpForCausalLM is not served; served are those of Bert, ",
                            "inspect", folder, *options)
         self.assertEqual(weft("inspect", folder).stdout, b"architecture: MadeUpForCausalLM\n"
-                         b"format: quantised, fp8 (quantization_config)\nserved: no\n")
+                         b"format: quantized, fp8 (quantization_config)\nserved: no\n")
 
     def test_a_plan_that_does_not_fit_is_shown(self):
         for options, says in ((("--kv-cache-memory", "1"), "needs "), (("--kv-cache-memory", "9T"), "are free")):

@@ -367,7 +367,7 @@ static void test_rows(void **state)
     TRY(pool, acts, a.act = DTYPE_I8);
     TRY(pool, "an unknown kind", a.kind = (enum pooling)(POOL_GIVEN + 1));
     TRY(pool, NULL, a.normalize = 0; a.out_act = 1);
-    TRY(pool, "only float32 vectors are normalised", a.out_act = 1);
+    TRY(pool, "only float32 vectors are normalized", a.out_act = 1);
     TRY(pool, "an unknown kind", a.kind = (enum pooling) - 1);
     TRY(pool, "no columns", a.width = 0);
     TRY(pool, "the lists of rows are missing", a.in = NULL);

@@ -327,7 +327,7 @@ static void test_the_architecture_is_judged_first(void **state)
             "the architecture DeepseekV3ForCausalLM is not served");
     refused("LlamaForCausalLM",
             "{\"vocab_size\":null,\"quantization_config\":{\"quant_method\":\"hqq\"}}",
-            "the checkpoint is quantised (quantization_config: hqq)");
+            "the checkpoint is quantized (quantization_config: hqq)");
     refused("LlamaForCausalLM", "{\"compression_config\":{\"quant_method\":\"sparseml\"}}",
             "(compression_config: sparseml)");
     refused("LlamaForCausalLM", "{\"quantization\":{\"group_size\":64,\"bits\":4}}",

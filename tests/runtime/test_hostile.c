@@ -173,7 +173,7 @@ static const struct {
     {"{\"partial_rotary_factor\": 0.1}",
      "1 rotary columns of a head are not supported: an even number of at least"},
     {"{\"quantization_config\": {\"bits\": 4}}",
-     "the checkpoint is quantised (quantization_config: 4 bits), a format that is not read; FP8, "
+     "the checkpoint is quantized (quantization_config: 4 bits), a format that is not read; FP8, "
      "AWQ "
      "(gemm), GPTQ, AutoRound, compressed-tensors, ModelOpt and bitsandbytes are"},
     {"{\"max_position_embeddings\": 0}",

@@ -160,11 +160,11 @@ static void test_quantised_folders_are_named(void **state)
         {"hf_quant_config.json",
          "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":\"W4A8_AWQ\","
          "\"kv_cache_quant_algo\":\"FP8\"}}",
-         "the checkpoint is quantised (hf_quant_config.json: modelopt W4A8_AWQ), a format that is"},
+         "the checkpoint is quantized (hf_quant_config.json: modelopt W4A8_AWQ), a format that is"},
         {"quantize_config.json", "{\"bits\":4,\"group_size\":128,\"checkpoint_format\":\"marlin\"}",
-         "the checkpoint is quantised (quantize_config.json: gptq marlin 4 bits)"},
+         "the checkpoint is quantized (quantize_config.json: gptq marlin 4 bits)"},
         {"quant_config.json", "{\"w_bit\":4,\"q_group_size\":128,\"version\":\"GEMV\"}",
-         "the checkpoint is quantised (quant_config.json: awq GEMV 4 bits)"},
+         "the checkpoint is quantized (quant_config.json: awq GEMV 4 bits)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("llama", "{}", NULL, 0, 0);
@@ -176,7 +176,7 @@ static void test_quantised_folders_are_named(void **state)
                                "\"kv_cache_quant_algo\":\"FP8\"}}";
     put("llama", "{}", NULL, 0, 0);
     file_write(folder, "hf_quant_config.json", keys, strlen(keys));
-    accepted("quantised keys and values");
+    accepted("quantized keys and values");
 }
 
 // Writes a folder whose first output projection is the tensors of a quantised one.
@@ -211,7 +211,7 @@ static void test_quantised_tensors_are_the_reason(void **state)
                            "qzeros is not in the checkpoint"));
     put_quantised("weight", "weight_scale");
     refused("weight_scale",
-            "the checkpoint is quantised (model.layers.0.self_attn.o_proj.weight_scale: F32)");
+            "the checkpoint is quantized (model.layers.0.self_attn.o_proj.weight_scale: F32)");
     put_quantised("weight", "strange");
     assert_int_equal(open_plan(), STATUS_INVALID);
     assert_non_null(strstr(err.text, "has shape [64, 32], config.json wants [64, 64]"));

@@ -206,7 +206,7 @@ static void test_unfit_configs_are_refused(void **state)
         {"Qwen2VLForConditionalGeneration",
          "\"text_config\":{" SIZES "},\"quantization_config\":{"
          "\"quant_method\":\"odd\"}",
-         "quantised (quantization_config: odd)"},
+         "quantized (quantization_config: odd)"},
         {"PaliGemmaForConditionalGeneration", "\"text_config\":{" SIZES "}",
          "the architecture PaliGemmaForConditionalGeneration is not served; served are those of"},
         {"Qwen3_5ForConditionalGeneration", "\"text_config\":{" SIZES "}",
