@@ -75,8 +75,8 @@ static const char *session_folder(const struct session *session)
     return session->loaded.model_count > 0 ? session->loaded.models[0].spec.folder : NULL;
 }
 
-// Plans the model. A folder with config.json alone is planned with random weights; *alone is then
-// true.
+// Plans the model. A folder with config.json alone is planned with weights of the format that the
+// file declares; *alone is then true.
 static enum status inspect_plan(struct session *session, const char *folder,
                                 struct model_settings *settings,
                                 const struct device_settings *device, bool *alone,
@@ -88,7 +88,7 @@ static enum status inspect_plan(struct session *session, const char *folder,
     if (status != STATUS_NOT_FOUND || !found || !is_config_alone(found))
         return status;
     *alone = true;
-    settings->load_format = 1;
+    settings->load_format = LOAD_FORMAT_PLANNED;
     session_close(session);
     log_level_set(LOG_ERROR); // no warnings about files that the folder cannot have
     return session_plan(session, folder, settings, device, err);
@@ -119,15 +119,20 @@ static void outline_print(const struct session *session, enum status status)
 }
 
 // Prints how the plan of a folder with config.json alone was made.
-static void alone_print(const char *folder)
+static void alone_print(const char *folder, const struct model_plan *plan)
 {
     struct model_outline outline;
     struct error ignored;
     bool read = model_outline_read(&outline, folder, &ignored) == STATUS_OK;
-    puts("the folder has no weights: the plan is that of random ones (--load-format dummy)");
-    if (read && strncmp(outline.format, "quantized", strlen("quantized")) == 0)
-        puts("the model's own weights are quantized: for those of 4 bits --dtype int4 plans about "
-             "as much memory as they take, for those of 8 bits --dtype int8");
+    puts("the folder has no weights: the plan is that of weights as config.json declares them");
+    if (!read || strncmp(outline.format, "quantized", strlen("quantized")) != 0)
+        return;
+    if (plan->facts.formats[0] != '\0')
+        printf("%s: planned as %s; layers that the checkpoint leaves unquantized need more\n",
+               outline.format, plan->facts.formats);
+    else
+        printf("%s: planned as %s; --dtype int4 or int8 plans codes of these sizes\n",
+               outline.format, dtype_name(plan->facts.dtype));
 }
 
 static enum status model_inspect(struct session *session, const char *folder,
@@ -155,7 +160,7 @@ static enum status model_inspect(struct session *session, const char *folder,
                (double)m->plan->kv_bytes_min / 0x1p20);
     held_print(m->plan);
     if (alone) {
-        alone_print(session_folder(session));
+        alone_print(session_folder(session), m->plan);
         return planned;
     }
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end id%s\n",

@@ -104,7 +104,7 @@ static enum status tokenizer_load(struct loaded_model *m, struct error *err)
     if (status != STATUS_OK)
         return status;
     status = tokenizer_open(&m->tokenizer, m->spec.folder, err);
-    if (status != STATUS_NOT_FOUND || m->spec.settings.load_format != 1)
+    if (status != STATUS_NOT_FOUND || m->spec.settings.load_format == 0)
         return status;
     // A dummy model without a tokenizer gets a list of words with the size of its vocabulary.
     return tokenizer_open_words(&m->tokenizer, outline.vocab, err);

@@ -4,8 +4,8 @@
 
   tools/card_plans.py WEFT [--check | --write]     WEFT: build/release/bin/weft, with libweft_simt.so next to it
 
-The emulated device plans as a GPU does. Each model is a folder with config.json alone, whose weights are planned as random ones.
-Formats of weights and of keys and values that this build refuses have no row or column. A card's memory is what nvidia-smi
+The emulated device plans as a GPU does. Each model is a folder with config.json alone, whose weights are planned as it declares
+them: in bfloat16, which --dtype changes, or in the format of its quantization_config. Formats of weights and of keys and values that this build refuses have no row or column. A card's memory is what nvidia-smi
 prints, less 600 MiB of the driver's context and what weft leaves free: 5 %, at least 1 GiB.
 """
 import json
@@ -19,7 +19,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/OPERATING.md"
 CARDS = {"24 GB": 24564, "48 GB": 46068, "80 GB": 81559, "141 GB": 143771}  # MiB: RTX 4090, L40S, H100, H200
 CONTEXT_MIB, LENGTH = 600, 8192
-WEIGHTS, KEYS = ("bfloat16", "fp8", "int8", "int4"), ("bfloat16", "fp8")
+KEYS = ("bfloat16", "fp8")
+WEIGHTS = {  # name: (--dtype, quantization_config)
+    "bfloat16": ("bfloat16", None), "fp8": ("fp8", None), "int8": ("int8", None), "int4": ("int4", None),
+    "AWQ, groups of 128": ("auto", {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}),
+    "MXFP4 of its checkpoint": ("auto", {"quant_method": "mxfp4"}),
+}
 DENSE = {"head_dim": 128, "max_position_embeddings": 131072, "rope_theta": 500000.0, "tie_word_embeddings": False,
          "torch_dtype": "bfloat16", "eos_token_id": 2, "rms_norm_eps": 1e-5, "num_key_value_heads": 8}
 
@@ -43,9 +48,14 @@ MODELS = {  # name: (config, numbers of GPUs)
 }
 
 
-def plan_of(weft, folder, weights, keys, gpus):
+def published(name, weights):
+    """Returns whether checkpoints of the model exist in this format, or weft rounds to it."""
+    return not WEIGHTS[weights][1] or name.startswith("gpt-oss") == weights.startswith("MXFP4")
+
+
+def plan_of(weft, folder, dtype, keys, gpus):
     """Returns the MiB of a plan without keys and values, and the KiB of a token's keys and values; both of all GPUs. None: refused."""
-    command = [weft, "inspect", folder, "--device", "simt", "--dtype", weights, "--kv-cache-dtype", keys, "--max-model-len", str(LENGTH)]
+    command = [weft, "inspect", folder, "--device", "simt", "--dtype", dtype, "--kv-cache-dtype", keys, "--max-model-len", str(LENGTH)]
     done = subprocess.run(command + (["--tensor-parallel-size", str(gpus)] if gpus > 1 else []), capture_output=True, text=True)
     found = re.findall(r"^  ([a-z][a-z ,]+?) +([\d.]+) MiB", done.stdout.split("weights:\n")[0], re.M)
     parts = {what: float(mib) for what, mib in found if what != "scheduler"}
@@ -71,11 +81,14 @@ def table(weft):
     kinds = set()
     with tempfile.TemporaryDirectory() as folder:
         for name, (config, numbers) in MODELS.items():
-            (pathlib.Path(folder) / "config.json").write_text(json.dumps(config))
-            for weights in WEIGHTS:
+            for weights, (dtype, declared) in WEIGHTS.items():
+                if not published(name, weights):
+                    continue
+                more = {"quantization_config": declared} if declared else {}
+                (pathlib.Path(folder) / "config.json").write_text(json.dumps({**config, **more}))
                 before = []
                 for gpus in numbers:
-                    plans = {keys: plan_of(weft, folder, weights, keys, gpus) for keys in KEYS}
+                    plans = {keys: plan_of(weft, folder, dtype, keys, gpus) for keys in KEYS}
                     plans = {keys: plan for keys, plan in plans.items() if plan}
                     if not plans:
                         continue

@@ -83,6 +83,7 @@ struct model_config {
     bool up_plain;                   // true if the ffn's first product has no bias
     bool norm_bias;                  // true if norms have a bias; RMS norms have none
     int dtype;                       // "torch_dtype" or "dtype", else BF16 if quantised; -1: absent
+    struct declared_format declared; // format of the weights by quantization_config
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     struct experts_config experts;
     uint32_t further_layers;  // number of unused layers after the last (multi-token prediction)
@@ -105,10 +106,9 @@ struct model_config {
     uint8_t layer_kind[CONFIG_LAYERS_MAX]; // index of each layer's kind, in the order of first use
     struct rope_config ropes[CONFIG_ROPES_MAX];
     uint32_t rope_count; // 0: no rotary embedding
-    double epsilon;
-    // Factors: of the embeddings, of each output that is added to the residual, of the logits; 0:
-    // none. embed_root: true if the first is sqrt(hidden), rounded to the checkpoint's type.
-    double embed_factor, residual_factor, logit_factor;
+    // Epsilon of norms. Factors of embeddings, outputs added to the residual and logits; 0: none.
+    // embed_root: true if the first factor is sqrt(hidden), rounded to the checkpoint's type.
+    double epsilon, embed_factor, residual_factor, logit_factor;
     bool embed_root;
     // Rerankers without a score head. Tokens whose logits make the score: the ids of LogitScore
     // (-1: none), else those of the form `answers`; if it is RERANK_PAIR, of the form `rerank`.

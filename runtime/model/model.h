@@ -42,6 +42,7 @@ struct model_options {
     uint32_t max_num_batched_tokens;
     uint32_t block_size; // tokens per KV block: 16, 32 or 64; 0: 64
     bool load_dummy;     // true: random weights; only config.json is read
+    bool plan_declared;  // true: a plan alone, with them in the format of config.json
     // Rows of the penalty table, at most max_num_seqs; -1: 64, or max_num_seqs if there is a
     // default repetition penalty.
     int penalty_rows;
@@ -57,8 +58,7 @@ struct model_options {
     struct device *const *devices;
     // Name of each rank's device, for error messages; must outlive the model. May be NULL.
     const char *const *device_names;
-    // Link to other processes with ranks (link.h), or NULL. With a link, share.tp_rank is the first
-    // rank of this process.
+    // NULL, or a link to other processes with ranks; share.tp_rank is then the first one here.
     const struct model_link *link;
     uint64_t start_ns; // several ranks: deadline of the steps in model_open; 0: MODEL_START_NS
     // NULL, or the plan of the same model with the same options on the same device. This model then

@@ -428,6 +428,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .module_tensors = parts->module_tensors,
         .api = parts->api,
         .device = parts->device,
+        .declared = o->plan_declared,
         .dtype = o->dtype,
         .yes_id = given ? c->yes_id : o->answer_ids[form][0],
         .no_id = given ? c->no_id : o->answer_ids[form][1],

@@ -133,22 +133,95 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
     variant_judge(q, object, method ? method : usual ? usual : "");
 }
 
-struct quantised quantised_by_config(const json_t *config)
+// Returns the declaration of config.json, or NULL; *where: its key, *level: the object that has it.
+static const json_t *declaration_find(const json_t *config, const char **where,
+                                      const json_t **level)
 {
     // Early files of compressed-tensors have the second key. MLX writes the third key; its newer
     // versions also write the first, with the same members and without the name of a method.
     static const char *const keys[] = {"quantization_config", "compression_config", "quantization"};
     const json_t *const levels[] = {config, json_object_get(config, "text_config")};
-    struct quantised q = {.where = NULL};
-    for (size_t level = 0; level < 2; level++)
-        for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !q.where; i++) {
-            const json_t *value = json_object_get(levels[level], keys[i]);
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            const json_t *value = json_object_get(levels[i], keys[k]);
             if (!value || json_is_null(value))
                 continue;
-            q.where = keys[i];
-            method_set(&q, value, json_object_get(levels[level], "quantization") ? "mlx" : NULL);
+            *where = keys[k];
+            *level = levels[i];
+            return value;
         }
+    return NULL;
+}
+
+struct quantised quantised_by_config(const json_t *config)
+{
+    struct quantised q = {.where = NULL};
+    const json_t *level = NULL, *value = declaration_find(config, &q.where, &level);
+    if (value)
+        method_set(&q, value, json_object_get(level, "quantization") ? "mlx" : NULL);
     return q;
+}
+
+// Returns the format of 4-bit integers in groups, or WEIGHT_FLOATS.
+static enum weight_format integers_format(json_int_t bits, json_int_t group, bool zeros)
+{
+    if (bits != 4)
+        return WEIGHT_FLOATS;
+    return group == 32    ? (zeros ? WEIGHT_INT4Z_32 : WEIGHT_Q4_0)
+           : group == 64  ? (zeros ? WEIGHT_INT4Z_64 : WEIGHT_INT4_64)
+           : group == 128 ? (zeros ? WEIGHT_INT4Z_128 : WEIGHT_INT4_128)
+                          : WEIGHT_FLOATS;
+}
+
+// Returns the format of the first group of modules of compressed-tensors.
+static enum weight_format group_format(const json_t *object)
+{
+    json_t *groups = json_object_get(object, "config_groups");
+    const json_t *group = json_object_iter_value(json_object_iter(groups));
+    const json_t *weights = json_object_get(group, "weights");
+    const char *type = json_string_value(json_object_get(weights, "type"));
+    const char *strategy = json_string_value(json_object_get(weights, "strategy"));
+    json_int_t bits = json_integer_value(json_object_get(weights, "num_bits"));
+    json_int_t size = json_integer_value(json_object_get(weights, "group_size"));
+    if (type && strcmp(type, "float") == 0 && bits == 8)
+        return strategy && strcmp(strategy, "block") == 0 ? WEIGHT_FP8_128 : WEIGHT_FP8;
+    if (type && strcmp(type, "float") == 0)
+        return bits == 4 && size == 32 ? WEIGHT_MXFP4 : WEIGHT_FLOATS;
+    return integers_format(bits, size, json_is_false(json_object_get(weights, "symmetric")));
+}
+
+struct declared_format quantised_format_by_config(const json_t *config)
+{
+    const char *where;
+    const json_t *level, *object = declaration_find(config, &where, &level);
+    const char *method = json_string_value(json_object_get(object, "quant_method"));
+    const char *algorithm = json_string_value(json_object_get(object, "quant_algo"));
+    struct declared_format out = {object != NULL, false, WEIGHT_FLOATS};
+    json_int_t bits = json_integer_value(json_object_get(object, "bits"));
+    json_int_t group = json_integer_value(json_object_get(object, "group_size"));
+    if (!method)
+        return out;
+    if (strcmp(method, "mxfp4") == 0)
+        out = (struct declared_format){true, true, WEIGHT_MXFP4};
+    else if (strcmp(method, "fp8") == 0)
+        out.format = json_is_array(json_object_get(object, "weight_block_size")) ? WEIGHT_FP8_128
+                                                                                 : WEIGHT_FP8;
+    else if (strcmp(method, "fbgemm_fp8") == 0)
+        out.format = WEIGHT_FP8;
+    else if (strcmp(method, "modelopt") == 0 && algorithm)
+        out.format = strcmp(algorithm, "FP8_PB_WO") == 0 ? WEIGHT_FP8_128
+                     : strncmp(algorithm, "FP8", 3) == 0 ? WEIGHT_FP8
+                                                         : WEIGHT_FLOATS;
+    else if (strcmp(method, "compressed-tensors") == 0)
+        out.format = group_format(object);
+    else if (strcmp(method, "awq") == 0)
+        out.format =
+            integers_format(bits, group, !json_is_false(json_object_get(object, "zero_point")));
+    else if (strcmp(method, "gptq") == 0 || strstr(method, "auto-round"))
+        out.format = integers_format(bits, group, json_is_false(json_object_get(object, "sym")));
+    if (order_declared(object)) // no device holds columns in groups of any order
+        out.format = WEIGHT_FLOATS;
+    return out;
 }
 
 enum status quantised_by_files(struct quantised *out, const char *folder, struct error *err)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "kernels/format.h"
 #include "runtime/model/packed_find.h"
 
 #include <jansson.h>
@@ -21,6 +22,14 @@ struct quantised {
 
 // Reads quantization_config of config.json, also in the text part of a multimodal model.
 struct quantised quantised_by_config(const json_t *config);
+
+// How config.json declares the products of layers.
+struct declared_format {
+    bool quantized;            // true if there is a declaration
+    bool experts;              // true if only experts are quantized
+    enum weight_format format; // WEIGHT_FLOATS: unknown, or no device holds it
+};
+struct declared_format quantised_format_by_config(const json_t *config);
 
 // Reads the files in which some tools declare it without a key in config.json:
 // hf_quant_config.json, quantize_config.json and quant_config.json.

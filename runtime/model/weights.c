@@ -470,6 +470,12 @@ static const struct tensor *type_tensor(const struct lister *p)
     return tensors_find(p->args->tensors, name);
 }
 
+// Returns true if weights without a checkpoint are listed in the format that config.json declares.
+static bool is_declared(const struct lister *p)
+{
+    return p->args->declared && p->args->dtype < 0 && p->config->declared.quantized;
+}
+
 // Chooses the dtype of the products if --dtype is not given. tensor: see type_tensor; held: its
 // dtype, for quantised elements bfloat16.
 static enum dtype dtype_default(const struct lister *p, const struct tensor *tensor,
@@ -478,7 +484,7 @@ static enum dtype dtype_default(const struct lister *p, const struct tensor *ten
     const struct device_facts *facts = &p->facts;
     bool first = p->args->sizes->rank == 0; // one rank logs
     const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
-    if (packed || (tensor && tensor->blocks))
+    if (packed || (tensor && tensor->blocks) || is_declared(p))
         return facts->quantised_runs_as;
     if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
         if (first)
@@ -513,6 +519,8 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
 {
     struct lister p = lister_begin(args);
     char name[NAME_MAX_BYTES];
+    if (is_declared(&p) && !p.config->declared.experts)
+        return weight_format_facts(p.config->declared.format)->elements;
     if (!args->tensors || (!codes_held(&p) && !e4m3_held(&p)))
         return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);
@@ -537,6 +545,8 @@ static void dtypes_choose(struct lister *p)
                                    : tensor->dtype;
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;
+    list->declared =
+        is_declared(p) ? p->config->declared : (struct declared_format){.quantized = false};
     list->codes = codes_held(p);
     list->int4 = p->args->dtype == MODEL_INT4;
     list->fp8 = p->args->dtype == MODEL_FP8;

@@ -134,6 +134,28 @@ static bool stack_alike(const struct device_facts *facts, const struct weight_en
     return true;
 }
 
+// Holds a product of a layer in the format that config.json declares, if the device has it.
+static void declared_choose(const struct lister *p, struct weight_entry *entry)
+{
+    struct weight_shape *shape = &entry->shape;
+    const struct declared_format *declared = &p->list->declared;
+    enum weight_format format = declared->format;
+    uint32_t kind = (entry->index - MODEL_WEIGHT_COUNT) % LAYER_WEIGHT_COUNT;
+    bool expert = kind == LAYER_EXPERT_UP || kind == LAYER_EXPERT_DOWN;
+    bool fits = shape->k % weight_format_facts(format)->elements == 0;
+    bool held = format >= WEIGHT_FP8 ? p->facts.e4m3 : p->facts.codes >> format & 1;
+    held = held && format != WEIGHT_FLOATS;
+    if (shape->use != WEIGHT_PRODUCT || entry->index < MODEL_WEIGHT_COUNT ||
+        (declared->experts && !expert))
+        return;
+    if (!held || !fits) {
+        shape->dtype = p->facts.unheld_runs_as;
+        return;
+    }
+    shape->part_count = 1;
+    shape->parts[0] = (struct weight_codes){format, weight_matrix_rows(shape)};
+}
+
 // Holds an entry in the formats of its tensors if all of them are quantised, or else in the
 // device's type for such if it is a product. Neighbouring tensors of one format become one part.
 void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
@@ -143,6 +165,10 @@ void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
     const struct device_facts *facts = &p->facts;
     if (p->list->int4) {
         int4_choose(facts, p->list, entry);
+        return;
+    }
+    if (p->list->declared.quantized) {
+        declared_choose(p, entry);
         return;
     }
     if (p->list->e4m3 && fp8_choose(p, entry))

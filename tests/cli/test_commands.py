@@ -383,12 +383,12 @@ class Commands(unittest.TestCase):
         done = weft("inspect", folder)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertIn(b"alone: LlamaForCausalLM, generator, ", done.stdout)
-        self.assertIn(b"the folder has no weights: the plan is that of random ones", done.stdout)
+        self.assertIn(b"the folder has no weights: the plan is that of weights as config.json declares them", done.stdout)
         del config["torch_dtype"]
         (folder / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "fp8"}}))
         done = weft("inspect", folder)
-        self.assertIn(b" parameters in bfloat16, ", done.stdout)
-        self.assertIn(b"the model's own weights are quantized: ", done.stdout)
+        self.assertIn(b" parameters in int8, ", done.stdout)
+        self.assertIn(b"quantized, fp8 (quantization_config): planned as int8", done.stdout)
         for more in ({"architectures": ["MadeUpForCausalLM"]},
                      {"architectures": ["MadeUpForCausalLM"], "vocab_size": None}):
             (folder / "config.json").write_text(json.dumps(

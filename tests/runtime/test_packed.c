@@ -387,6 +387,52 @@ static void test_biases_and_formats(void **state)
     }
 }
 
+// Opens and closes a plan; returns the bytes of the weights and their formats.
+static uint64_t plan_weights(const char *folder, bool declared, char formats[FORMATS_TEXT])
+{
+    struct error err;
+    struct device *device;
+    struct device_options with = {.threads = 1};
+    struct model_plan *plan = NULL;
+    struct model_options options = rig_options();
+    options.load_dummy = options.plan_declared = declared;
+    uint64_t bytes = 0;
+    assert_int_equal(rig_device()->open(&device, &with, &err), STATUS_OK);
+    if (model_plan_open(&plan, folder, rig_device(), device, &options, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    snprintf(formats, FORMATS_TEXT, "%s", plan->facts.formats);
+    for (uint32_t i = 0; i < plan->need.count; i++)
+        if (strcmp(plan->need.entry[i].label, "weights") == 0)
+            bytes = plan->need.entry[i].bytes;
+    model_plan_close(plan);
+    rig_device()->close(device);
+    return bytes;
+}
+
+// A plan by quantization_config has the weights of the plan by the tensors. The folders that are
+// left out declare less than their tensors have: no zero points (gptq-4), mixed formats, other
+// files, or blocks where a tensor has a single one, which a GPU holds as a row's scale.
+static void test_plans_by_declaration(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < model_count; i++) {
+        char folder[64], held[FORMATS_TEXT], declared[FORMATS_TEXT];
+        json_t *golden = folder_open(folder, models[i]);
+        const json_t *config = json_object_get(golden, "config");
+        bool complete = json_object_get(config, "quantization_config") &&
+                        strcmp(models[i], "gptq-4") != 0 &&
+                        strcmp(models[i], "modelopt-mixed") != 0 &&
+                        strcmp(formats_fp8(models[i]), "FP8_128, FP8") != 0;
+        uint64_t by_tensors = plan_weights(folder, false, held);
+        uint64_t by_config = plan_weights(folder, true, declared);
+        if (complete && (by_config != by_tensors || strcmp(held, declared) != 0))
+            fail_msg("%s: %" PRIu64 " bytes as %s, declared are %" PRIu64 " as %s", models[i],
+                     by_tensors, held, by_config, declared);
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
 // Zero points of GPTQ are stored less one, except in files that declare another format.
 static void test_zero_points_follow_the_declaration(void **state)
 {
@@ -436,6 +482,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_many_rows),
                                        cmocka_unit_test(test_damaged_folders_are_refused),
                                        cmocka_unit_test(test_biases_and_formats),
+                                       cmocka_unit_test(test_plans_by_declaration),
                                        cmocka_unit_test(test_undeclared_codes_are_refused),
                                        cmocka_unit_test(test_values_of_e4m3),
                                        cmocka_unit_test(test_zero_points_follow_the_declaration)};
