@@ -10,8 +10,10 @@
 static const struct {
     const char *name;
     enum device_way way;
-} names[] = {
-    {"carveouts", WAY_CARVEOUTS}, {"sectors", WAY_SECTORS}, {"one-communicator", WAY_ONE_COMM}};
+} names[] = {{"carveouts", WAY_CARVEOUTS},
+             {"sectors", WAY_SECTORS},
+             {"one-communicator", WAY_ONE_COMM},
+             {"round-apart", WAY_ROUND_APART}};
 
 enum { COUNT = sizeof names / sizeof names[0] };
 

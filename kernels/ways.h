@@ -2,8 +2,9 @@
 // Ways of the cuda device that are not its defaults, so that both can be measured on a card.
 #pragma once
 
-enum device_way {      // bits of device_options.ways
-    WAY_CARVEOUTS = 1, // the driver divides an SM's memory anew for each kernel
-    WAY_SECTORS = 2,   // weights are prefetched in sectors of 32 bytes, not in bulk
-    WAY_ONE_COMM = 4,  // recorded and launched collectives share a communicator of NCCL
+enum device_way {        // bits of device_options.ways
+    WAY_CARVEOUTS = 1,   // the driver divides an SM's memory anew for each kernel
+    WAY_SECTORS = 2,     // weights are prefetched in sectors of 32 bytes, not in bulk
+    WAY_ONE_COMM = 4,    // recorded and launched collectives share a communicator of NCCL
+    WAY_ROUND_APART = 8, // activations become FP8 codes in a launch of their own
 };

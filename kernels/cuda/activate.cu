@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops between two products: SwiGLU, the activations of encoders, and the gather of the rows
 // that go to the head. All are bound by memory; 8 elements per thread.
-#include "kernels/cuda/lane.h"
+#include "kernels/cuda/e4m3_rows.h"
 
 struct flat_run {
     const void *in;
@@ -105,6 +105,68 @@ template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) clampe
     gate_row<T>(a, clamped_gate{a.limit, a.alpha});
 }
 
+struct gate_codes_run {
+    flat_run flat;
+    e4m3_rows to;
+    enum gate gate;
+};
+
+enum { GATE_CODES_THREADS = 512 }; // with few rows, one block per row shall be short
+
+static __device__ __forceinline__ void gate8(const gate_codes_run &a, float g[8], const float u[8])
+{
+    switch (a.gate) {
+    case GATE_GELU:
+        for (int j = 0; j < 8; j++)
+            g[j] = plain_gate<ACTIVATE_GELU>{}(g[j], u[j]);
+        break;
+    case GATE_GELU_TANH:
+        for (int j = 0; j < 8; j++)
+            g[j] = plain_gate<ACTIVATE_GELU_TANH>{}(g[j], u[j]);
+        break;
+    case GATE_CLAMPED:
+        for (int j = 0; j < 8; j++)
+            g[j] = clamped_gate{a.flat.limit, a.flat.alpha}(g[j], u[j]);
+        break;
+    default:
+        for (int j = 0; j < 8; j++)
+            g[j] = plain_gate<ACTIVATE_SILU>{}(g[j], u[j]);
+    }
+}
+
+// As gate_row for all gates, for rows of vectors whose output the next product reads as codes: also
+// writes these. A block is a row, which it reads again from L1 or L2 when it knows the scale; with
+// scales of blocks it is slice blockIdx.y of a row. Shared: 64 bytes. Bytes: 7 * rows * width.
+template <class T>
+static __global__ void __launch_bounds__(GATE_CODES_THREADS) gate_codes_kernel(gate_codes_run a)
+{
+    SHARED(float, shared, [GATE_CODES_THREADS / 32]);
+    uint32_t r = blockIdx.x, lane = threadIdx.x % 32, width = a.flat.width;
+    const T *gate = (const T *)a.flat.in + (size_t)r * 2 * width;
+    T *out = (T *)a.flat.out + (size_t)r * width;
+    float top = 0;
+    grid_begin();
+    // all lanes of a warp make the same number of rounds
+    for (uint32_t at = (blockIdx.y * GATE_CODES_THREADS + threadIdx.x) * 8; at - lane * 8 < width;
+         at += gridDim.y * GATE_CODES_THREADS * 8) {
+        float g[8] = {0, 0, 0, 0, 0, 0, 0, 0}, u[8];
+        if (at < width && r < a.to.rows) {
+            load8(gate + at, g);
+            load8(gate + width + at, u);
+            gate8(a, g, u);
+            store8(out + at, g);
+            for (int j = 0; j < 8; j++)
+                g[j] = rounded<T>(g[j]);
+        }
+        if (a.to.blocks)
+            block_codes8(a.to, r, at, g);
+        else
+            top = magnitude8(g, top);
+    }
+    if (!a.to.blocks)
+        row_put<GATE_CODES_THREADS>(out, a.to, r, row_scale<GATE_CODES_THREADS / 32>(top, shared));
+}
+
 // In place, one thread per 8 elements. Bytes: 2 * rows * width elements.
 template <class T>
 static __global__ void __launch_bounds__(FLAT_THREADS) activate_kernel(flat_run a)
@@ -148,10 +210,37 @@ static dim3 flat_grid(uint32_t rows, uint32_t width)
     return dim3(rows, divide_up(width, 8 * FLAT_THREADS));
 }
 
+static enum status swiglu_codes(struct stream *stream, const struct swiglu_args *args,
+                                const e4m3_rows *to)
+{
+    gate_codes_run run = {{args->in,
+                           args->out,
+                           args->width,
+                           true,
+                           ACTIVATE_SILU,
+                           {NULL, 0},
+                           args->limit,
+                           args->alpha},
+                          *to,
+                          args->gate};
+    dim3 grid(to->padded, to->blocks ? divide_up(args->width, 8 * GATE_CODES_THREADS) : 1);
+    if (args->act == DTYPE_BF16)
+        LAUNCH_STEP(gate_codes_kernel<bf16>, grid, dim3(GATE_CODES_THREADS), 0, stream, run);
+    else
+        LAUNCH_STEP(gate_codes_kernel<f16>, grid, dim3(GATE_CODES_THREADS), 0, stream, run);
+    enum status status = launch_status();
+    if (status == STATUS_OK)
+        fp8_fused_done(stream, args->out, to);
+    return status;
+}
+
 enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
 {
     if (args->rows == 0)
         return STATUS_OK;
+    e4m3_rows to = fp8_fused(stream, args->next, args->act, args->out, args->rows, args->width);
+    if (to.codes)
+        return swiglu_codes(stream, args, &to);
     dim3 grid = flat_grid(args->rows, args->width);
     flat_run run = {
         args->in,      args->out,

@@ -215,9 +215,12 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     struct blas_plan *plan = plan_find_or_make(stream, &key, args);
     if (!plan)
         return STATUS_UNSUPPORTED;
+    if (key.format != 0)
+        fp8_chosen(stream, plan, args);
     enum status status = plan_run(stream, plan, args);
     if (status == STATUS_UNSUPPORTED && plan->of_bucket &&
         blas_first_choice(stream->blas, plan)) // the bucket's algorithm does not support these rows
         status = plan_run(stream, plan, args);
+    stream->coded.x = NULL;
     return status;
 }

@@ -8,7 +8,7 @@
 
 #include <cublasLt.h>
 
-enum { PLANS_MAX = 4096, TUNED_MAX = 4096, CANDIDATES_MAX = 16 };
+enum { PLANS_MAX = 4096, TUNED_MAX = 4096, CANDIDATES_MAX = 16, FP8_CHOICES = 256 };
 
 struct plan_key {
     uint32_t rows, n, k, stride, x_stride, y_stride;
@@ -40,6 +40,12 @@ struct tuned_choice {
     uint64_t sum; // checksum of the members before it
 };
 
+// Whether the library computes products of FP8 codes of a shape, for the op before the product.
+struct fp8_choice {
+    uint32_t n, k, rows, format; // rows: upper end of their bucket
+    bool library;                // true if the last such product was the library's
+};
+
 struct blas {
     cublasLtHandle_t handle;
     cublasLtMatmulPreference_t preference;
@@ -52,7 +58,8 @@ struct blas {
     // the number of products that were not timed because that time had passed.
     uint64_t tune_began_ns, tune_until_ns;
     uint32_t tune_missed;
-    uint32_t fp8;       // bit f is set if the library multiplies FP8 codes of format f
+    uint32_t fp8; // bit f is set if the library multiplies FP8 codes of format f
+    struct fp8_choice fp8_choice[FP8_CHOICES]; // by hash; a shape that is missing is the library's
     char identity[160]; // card, SM count, driver and library that the choices are for
     char cache[512];    // path of the file of choices; "": no file
 };
@@ -60,6 +67,8 @@ struct blas {
 // Sets plan->choice to an earlier choice, to the fastest by timing at startup, or to the library's
 // first choice. Returns false if nothing runs the product.
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
+// Returns the upper end of the bucket of row counts that have one choice.
+uint32_t blas_bucket(uint32_t rows);
 // Sets plan->choice to the library's first choice for exactly these rows; false if there is none.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
 // blas_cache.c: earlier choices of this or another process. tuned_read reads the file, if the
@@ -74,7 +83,9 @@ enum status plan_run(struct stream *stream, struct blas_plan *plan, const struct
 // blas_fp8.c. fp8_takes returns true if the library may multiply codes by codes for this call;
 // fp8_key changes the key of a call to that of the product of codes. fp8_describe sets the modes of
 // the scales of a plan, fp8_scales_set their places for a call; both return false if the library
-// refuses. fp8_quantize queues the rounding of x to stream->codes and stream->code_scales.
+// refuses. fp8_quantize queues the rounding of x to stream->codes and stream->code_scales, unless
+// the kernel before wrote them. fp8_coded returns the record of these codes if the product can use
+// them, held for timing; else x is NULL. fp8_chosen notes who computes a product, for fp8_fused.
 bool fp8_takes(const struct stream *stream, const struct gemm_args *args);
 void fp8_key(struct plan_key *key, const struct stream *stream, const struct gemm_args *args);
 bool fp8_describe(struct blas_plan *plan);
@@ -82,6 +93,9 @@ bool fp8_scales_set(const struct stream *stream, struct blas_plan *plan,
                     const struct gemm_args *args);
 enum status fp8_quantize(struct stream *stream, const struct blas_plan *plan,
                          const struct gemm_args *args);
+struct stream_coded fp8_coded(const struct stream *stream, const struct blas_plan *plan,
+                              const struct gemm_args *args);
+void fp8_chosen(struct stream *stream, const struct blas_plan *plan, const struct gemm_args *args);
 // Sets plan->desc and the layouts from plan->key.
 bool plan_describe(struct blas_plan *plan);
 void plan_close(struct blas_plan *plan);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of FP8 codes by cuBLASLt, for many rows outside of exact mode (decision 0074): x is
-// rounded to e4m3 with scales of each row (quantize.cu), and the library multiplies codes by codes
-// and applies both scales. Weights with a scale for each row have OUTER_VEC scales, those with a
-// scale for blocks BLK128x128 scales, with VEC128 scales of x. The library has these modes from
-// CUDA 12.9 on, for compute capability 9.0; it is asked once, when a stream is opened.
+// rounded to e4m3 with scales of each row, by the op that computes it or by quantize.cu (decision
+// 0076), and the library multiplies codes by codes and applies both scales. Weights with a scale
+// for each row have OUTER_VEC scales, those with a scale for blocks BLK128x128 scales, with VEC128
+// scales of x. The library has these modes from CUDA 12.9 on, for compute capability 9.0; it is
+// asked once, when a stream is opened.
 //
 // Used by the stream's engine thread; blas_fp8_finish by the loading thread.
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/quantize.h"
 
 #include "base/number.h"
+#include "kernels/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,23 +45,81 @@ static enum weight_format format_of(const struct gemm_args *args)
     return args->weight->shape.parts[0].format;
 }
 
+// Returns true if the library may multiply codes of x (rows of the weight's k elements) by those of
+// the weight.
+static bool codes_fit(const struct stream *stream, const struct weight *weight, enum dtype act,
+                      const void *x, uint32_t rows, uint32_t x_stride)
+{
+    const struct weight_shape *shape = &weight->shape;
+    const struct stream_limits *limits = &stream->limits;
+    enum weight_format format = shape->parts[0].format;
+    bool half = act == DTYPE_BF16 || act == DTYPE_F16;
+    if (!half || rows < FP8_ROWS_MIN || !(stream->blas->fp8 >> format & 1))
+        return false;
+    if (shape->k % FP8_UNIT != 0 || shape->n % FP8_UNIT != 0 || x_stride % 8 != 0 ||
+        alignment_of(x) < 16)
+        return false;
+    if (shape->k > limits->e4m3_width || rows > limits->step.tokens_max)
+        return false;
+    return format == WEIGHT_FP8 || (weight->own == BLOCKS_WHOLE &&
+                                    (limits->products_padded || rows % PRODUCT_ROWS_UNIT == 0));
+}
+
 bool fp8_takes(const struct stream *stream, const struct gemm_args *args)
 {
-    const struct weight_shape *shape = &args->weight->shape;
-    const struct stream_limits *limits = &stream->limits;
-    bool half = args->x_dtype == DTYPE_BF16 || args->x_dtype == DTYPE_F16;
-    if (!half || args->rows < FP8_ROWS_MIN || !(stream->blas->fp8 >> format_of(args) & 1))
-        return false;
-    if (shape->k % FP8_UNIT != 0 || shape->n % FP8_UNIT != 0 || args->x_stride % 8 != 0 ||
-        alignment_of(args->x) < 16 || alignment_of(args->y) < 16)
-        return false;
     if (args->bias && args->y_dtype == DTYPE_F32) // the library would need it in bfloat16
         return false;
-    if (shape->k > limits->e4m3_width || args->rows > limits->step.tokens_max)
-        return false;
-    return format_of(args) == WEIGHT_FP8 ||
-           (args->weight->own == BLOCKS_WHOLE &&
-            (limits->products_padded || args->rows % PRODUCT_ROWS_UNIT == 0));
+    return alignment_of(args->y) >= 16 &&
+           codes_fit(stream, args->weight, args->x_dtype, args->x, args->rows, args->x_stride);
+}
+
+// Returns where the choice of products of a shape and a bucket of rows is kept.
+static struct fp8_choice *choice_at(struct blas *blas, const struct fp8_choice *key)
+{
+    uint32_t hash = ((key->n * 31 + key->k) * 31 + key->rows) * 31 + key->format;
+    return &blas->fp8_choice[(hash ^ hash >> 8) % FP8_CHOICES];
+}
+
+static struct fp8_choice choice_key(const struct weight_shape *shape, uint32_t rows)
+{
+    return (struct fp8_choice){shape->n, shape->k, blas_bucket(rows),
+                               (uint32_t)shape->parts[0].format, true};
+}
+
+void fp8_chosen(struct stream *stream, const struct blas_plan *plan, const struct gemm_args *args)
+{
+    struct fp8_choice key = choice_key(&args->weight->shape, args->rows);
+    key.library = plan->choice.by == BY_LIBRARY;
+    *choice_at(stream->blas, &key) = key;
+}
+
+struct e4m3_rows fp8_fused(const struct stream *stream, const struct weight *next, enum dtype act,
+                           const void *x, uint32_t rows, uint32_t k)
+{
+    struct e4m3_rows none = {.codes = NULL};
+    if (!stream->blas || !next || !weight_e4m3(&next->shape) || next->shape.stack > 0 ||
+        next->shape.k != k || (stream->device->options.ways & WAY_ROUND_APART) ||
+        !codes_fit(stream, next, act, x, rows, k))
+        return none;
+    struct fp8_choice key = choice_key(&next->shape, rows);
+    const struct fp8_choice *seen = choice_at(stream->blas, &key);
+    if (!seen->library && seen->n == key.n && seen->k == key.k && seen->rows == key.rows &&
+        seen->format == key.format)
+        return none;
+    bool blocks = key.format == WEIGHT_FP8_128;
+    return (struct e4m3_rows){
+        .codes = stream->codes,
+        .scale = stream->code_scales,
+        .rows = rows,
+        .padded = blocks ? (uint32_t)round_up(rows, PRODUCT_ROWS_UNIT) : rows,
+        .k = k,
+        .blocks = blocks,
+    };
+}
+
+void fp8_fused_done(struct stream *stream, const void *x, const struct e4m3_rows *to)
+{
+    stream->coded = (struct stream_coded){x, to->rows, to->padded, to->k, to->blocks, false};
 }
 
 void fp8_key(struct plan_key *key, const struct stream *stream, const struct gemm_args *args)
@@ -101,18 +161,32 @@ bool fp8_scales_set(const struct stream *stream, struct blas_plan *plan,
     return scales_set(plan, (const char *)args->weight->data + at, stream->code_scales);
 }
 
+struct stream_coded fp8_coded(const struct stream *stream, const struct blas_plan *plan,
+                              const struct gemm_args *args)
+{
+    struct stream_coded coded = stream->coded;
+    bool usable = coded.x && plan->key.format != 0 && (coded.held || stream->after_kernel) &&
+                  coded.x == args->x && coded.rows == args->rows &&
+                  coded.padded == plan->key.rows && coded.k == plan->key.k &&
+                  coded.k == args->x_stride && coded.blocks == (plan->key.format == WEIGHT_FP8_128);
+    coded.held = true;
+    return usable ? coded : (struct stream_coded){.x = NULL};
+}
+
 enum status fp8_quantize(struct stream *stream, const struct blas_plan *plan,
                          const struct gemm_args *args)
 {
+    if (fp8_coded(stream, plan, args).x)
+        return STATUS_OK;
     struct quantize_run run = {.x = args->x,
-                               .codes = stream->codes,
-                               .scale = stream->code_scales,
                                .act = args->x_dtype,
-                               .blocks = plan->key.format == WEIGHT_FP8_128,
-                               .rows = args->rows,
-                               .padded = plan->key.rows,
-                               .k = plan->key.k,
-                               .x_stride = args->x_stride};
+                               .x_stride = args->x_stride,
+                               .to = {.codes = stream->codes,
+                                      .scale = stream->code_scales,
+                                      .rows = args->rows,
+                                      .padded = plan->key.rows,
+                                      .k = plan->key.k,
+                                      .blocks = plan->key.format == WEIGHT_FP8_128}};
     return quantize(stream, &run);
 }
 

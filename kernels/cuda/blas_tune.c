@@ -54,7 +54,7 @@ void blas_weight_gone(struct device *device, const void *at, size_t bytes)
 
 // --- timing -------------------------------------------------------------------------------------
 
-static uint32_t rows_bucket(uint32_t rows)
+uint32_t blas_bucket(uint32_t rows)
 {
     static const uint32_t ends[] = {1,    2,    4,    8,    16,   24,    32,           48,   64,
                                     96,   128,  192,  256,  384,  512,   768,          1024, 1536,
@@ -128,16 +128,17 @@ uint32_t blas_tune(struct stream *stream, uint32_t rows)
         choices_log(stream);
         return 0;
     }
-    uint32_t next = rows_bucket(rows + 1);
+    uint32_t next = blas_bucket(rows + 1);
     return next < most ? next : most;
 }
 
 // Records several products as a graph. Runs the product once before, so that its code is loaded
-// outside of the capture.
+// outside of the capture. If the op before wrote x as codes, as in a step, no product rounds x.
 static enum status candidate_record(struct stream *stream, struct graph **out,
                                     struct blas_plan *plan, const struct gemm_args *args)
 {
     struct gemm_args call = *args;
+    struct stream_coded coded = stream->coded;
     enum status status = plan_run(stream, plan, args);
     if (status == STATUS_OK)
         status = graph_begin(stream);
@@ -147,6 +148,7 @@ static enum status candidate_record(struct stream *stream, struct graph **out,
     for (uint32_t run = 0; run < runs && status == STATUS_OK; run++) {
         struct weight weight = rotated(stream->device, args->weight, run);
         call.weight = &weight;
+        stream->coded = coded;
         status = plan_run(stream, plan, &call);
     }
     enum status ended = graph_end(stream, out, NULL);
@@ -236,9 +238,11 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
         return false;
     uint32_t best = 0;
     float least = -1;
+    struct stream_coded coded = fp8_coded(stream, plan, args);
     pthread_mutex_lock(&stream->device->known_lock); // weights must not be freed meanwhile
     for (uint32_t i = 0; i < count && count > 1; i++) {
         plan->choice = choice[i];
+        stream->coded = coded;
         float ms = candidate_time(stream, plan, args);
         if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
@@ -246,6 +250,7 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
         }
     }
     pthread_mutex_unlock(&stream->device->known_lock);
+    stream->coded = coded; // for the product itself
     if (count > 1 && least < 0)
         return false; // none of them runs
     plan->choice = choice[best];
@@ -291,7 +296,7 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
 {
     struct blas *blas = stream->blas;
     struct plan_key key = plan->key;
-    key.rows = rows_bucket(key.rows);
+    key.rows = blas_bucket(key.rows);
     const struct tuned_choice *tuned = tuned_find(blas, &key);
     plan->of_bucket = true;
     if (tuned && tuned_use(blas, plan, tuned))

@@ -12,11 +12,13 @@
     (kernel_prepare((stream)->device, (const void *)(kernel)),                                     \
      LAUNCH_EARLY(kernel, grid, block, shared, (stream)->cuda, stream_early(stream), args))
 // Returns true if the next kernel of the step may start early: not the first one after a copy,
-// graph or library call. Records that a kernel of a step is the stream's last work.
+// graph or library call. Records that a kernel of a step is the stream's last work, and that it
+// writes no codes of activations.
 static inline bool stream_early(struct stream *stream)
 {
     bool early = stream->device->early && stream->after_kernel;
     stream->after_kernel = true;
+    stream->coded.x = NULL;
     return early;
 }
 

@@ -75,6 +75,13 @@ struct sample_decision { // decisions for a row before the draw
     uint32_t reserved;
 };
 
+struct stream_coded { // activations that the last kernel wrote as codes, too (quantize.h)
+    const void *x;    // NULL: none
+    uint32_t rows, padded, k;
+    bool blocks; // true: with scales of blocks
+    bool held;   // true while products of x are timed: other work of the stream does not matter
+};
+
 struct stream {
     struct device *device;
     struct stream_limits limits;
@@ -94,6 +101,7 @@ struct stream {
     struct blas *blas;
     unsigned char *codes; // [tokens][e4m3_width] activations as FP8 codes, tokens a multiple of 4
     float *code_scales;   // [e4m3_width / 128][tokens]
+    struct stream_coded coded;
     struct comm *comm;    // NULL: no ranks, or not joined yet
     uint32_t rank;        // index among the ranks of this process
     float *ranks_scratch; // [ranks][n] f32 partial sums of a piece

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMSNorm and LayerNorm, each preceded by the residual add. The split of a row over threads depends
-// only on its width, so a row's bits do not depend on the batch.
-#include "kernels/cuda/lane.h"
+// only on its width, so a row's bits do not depend on the batch. RMSNorm can also write its output
+// as FP8 codes for the next product.
+#include "kernels/cuda/e4m3_rows.h"
 
 struct norm_run {
     void *residual;      // [rows][width] act
@@ -19,10 +20,38 @@ struct norm_run {
 
 enum { NORM_KEPT = 2 }; // vectors of 8 elements that a thread keeps in registers
 
+// Writes row r, of which each thread has KEPT * 8 elements of the output before their rounding to
+// T, as codes. A block has eight warps. shared: eight floats that were not used before.
+template <class T, int KEPT>
+static __device__ __forceinline__ void kept_codes(const e4m3_rows &to, uint32_t r, float v[KEPT][8],
+                                                  float *shared)
+{
+    uint32_t first = threadIdx.x * 8, step = 256 * 8;
+    float top = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < KEPT; k++) {
+        for (int i = 0; i < 8; i++)
+            v[k][i] = first + k * step < to.k ? rounded<T>(v[k][i]) : 0.0f;
+        if (to.blocks)
+            block_codes8(to, r, first + k * step, v[k]);
+        top = magnitude8(v[k], top);
+    }
+    if (to.blocks)
+        return;
+    float scale = row_scale<8>(top, shared), inverse = e4m3_inverse(scale);
+#pragma unroll
+    for (uint32_t k = 0; k < KEPT; k++)
+        if (first + k * step < to.k)
+            codes8_put(to.codes + (size_t)r * to.k + first + k * step, v[k], inverse);
+    if (threadIdx.x == 0)
+        to.scale[r] = scale;
+}
+
 // RMSNorm of a row of which each thread has at most KEPT * 8 elements. All loads are issued before
-// the first is used.
-template <class T, int WARPS, int KEPT>
-static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, float *shared)
+// the first is used. CODES: also writes row r as codes to `to`, and `shared` has 16 floats.
+template <class T, int WARPS, int KEPT, bool CODES = false>
+static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, float *shared,
+                                                const e4m3_rows *to = NULL, uint32_t r = 0)
 {
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
     T *x = (T *)a.residual + row, *out = (T *)a.out + row;
@@ -58,6 +87,8 @@ static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, f
             v[k][i] = mul_rn(mul_rn(v[k][i], scale), w[k][i]);
         store8(out + first + k * step, v[k]);
     }
+    if constexpr (CODES)
+        kept_codes<T, KEPT>(*to, r, v, shared + 8);
 }
 
 // RMSNorm of a row of any width. The sum is stored rounded and read back by the thread that wrote
@@ -128,6 +159,31 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
         rms_walked<T, WARPS>(a, row, shared);
 }
 
+struct norm_codes_run {
+    norm_run norm;
+    e4m3_rows to;
+};
+
+// As rms_kernel with eight warps per row, for rows of vectors whose output the next product reads
+// as codes: also writes these. Shared: 64 bytes. Bytes: 9 * rows * width. Rows that no thread can
+// keep are read again from L1 or L2.
+template <class T> static __global__ void __launch_bounds__(256) rms_codes_kernel(norm_codes_run a)
+{
+    SHARED(float, shared, [16]);
+    uint32_t r = blockIdx.x;
+    size_t row = (size_t)r * a.norm.stride;
+    grid_begin();
+    if (r < a.norm.rows && a.norm.width <= 256 * 8) {
+        rms_kept<T, 8, 1, true>(a.norm, row, shared, &a.to, r);
+    } else if (r < a.norm.rows && a.norm.width <= NORM_KEPT * 256 * 8) {
+        rms_kept<T, 8, NORM_KEPT, true>(a.norm, row, shared, &a.to, r);
+    } else {
+        if (r < a.norm.rows)
+            rms_walked<T, 8>(a.norm, row, shared);
+        row_codes<256>((const T *)a.norm.out + row, a.to, r, shared + 8);
+    }
+}
+
 template <class T>
 static __device__ __forceinline__ void sum8(const norm_run &a, size_t row, uint32_t at, float v[8])
 {
@@ -178,6 +234,21 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) laye
 
 // --- launches -----------------------------------------------------------------------------------
 
+static enum status rms_codes(struct stream *stream, const norm_run *norm, enum dtype act,
+                             const e4m3_rows *to)
+{
+    norm_codes_run run = {*norm, *to};
+    dim3 grid(to->padded), block(256);
+    if (act == DTYPE_BF16)
+        LAUNCH_STEP(rms_codes_kernel<bf16>, grid, block, 0, stream, run);
+    else
+        LAUNCH_STEP(rms_codes_kernel<f16>, grid, block, 0, stream, run);
+    enum status status = launch_status();
+    if (status == STATUS_OK)
+        fp8_fused_done(stream, norm->out, to);
+    return status;
+}
+
 enum status cuda_rms_norm(struct stream *stream, const struct rms_norm_args *args)
 {
     if (args->rows == 0)
@@ -188,6 +259,12 @@ enum status cuda_rms_norm(struct stream *stream, const struct rms_norm_args *arg
         NULL,           args->out,     args->rows,
         args->width,    args->epsilon, rows_whole(args->width) && rows_whole(stride),
         {NULL, 0},      stride,        args->factor != 0.0f ? args->factor : 1.0f};
+    // narrower rows have one warp each: their products are too small to gain from codes
+    if (args->out && args->width > 1024 && stride == args->width) {
+        e4m3_rows to = fp8_fused(stream, args->next, args->act, args->out, args->rows, args->width);
+        if (to.codes)
+            return rms_codes(stream, &run, args->act, &to);
+    }
     uint32_t more = 0, processors = stream->device->processors; // blocks that only prefetch
     if (args->width > 1024 && args->rows < processors) {
         run.next = prefetch_of(stream, args->next, args->rows, (processors - args->rows) * 256);

@@ -3,6 +3,7 @@
 // with more rows than fit a panel. Elements between rows and after the last row are neither read
 // nor written.
 #include "tests/conformance/codes.h"
+#include "tests/conformance/cases_fused.h"
 #include "tests/conformance/codes_fp8.h"
 
 #include <math.h>
@@ -401,6 +402,8 @@ void try_gemm(struct trial *t, enum dtype act)
         fp8_nan_case(t, act, (enum weight_format)f);
     for (uint64_t i = 0; t->facts.e4m3 && half && trial_fast && i < (trial_few > 0 ? 8 : 24); i++)
         fp8_many_case(t, act, 9920 + i);
+    if (t->facts.e4m3 && half && trial_fast)
+        fused_cases(t, act);
     if (trial_fast && t->api->tune)
         tuned_case(t, act);
     for (int d = 0; d < DTYPE_COUNT; d++) {

@@ -26,7 +26,7 @@ static void limits_fill(struct stream_limits *limits)
                  .vocab = 16484}, // needs three chunks on the cuda device
         .attn = {.heads = 8, .kv_heads = 2, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
         .width_max = 5120,
-        .e4m3_width = 1152,
+        .e4m3_width = 4224,
         .products_padded = true,
         .layers = 2,
     };

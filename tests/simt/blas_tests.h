@@ -55,3 +55,9 @@ void test_codes_for_the_library(void **state);
 void test_codes_the_library_lacks(void **state);
 void test_codes_are_timed(void **state);
 void test_codes_memory(void **state);
+
+// blas_fused.c
+void test_fused_bits(void **state);
+void test_fused_or_not(void **state);
+void test_fused_graph(void **state);
+void test_fused_timing(void **state);

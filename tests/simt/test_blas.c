@@ -537,6 +537,10 @@ int main(void)
         cmocka_unit_test(test_codes_the_library_lacks),
         cmocka_unit_test(test_codes_are_timed),
         cmocka_unit_test(test_codes_memory),
+        cmocka_unit_test(test_fused_bits),
+        cmocka_unit_test(test_fused_or_not),
+        cmocka_unit_test(test_fused_graph),
+        cmocka_unit_test(test_fused_timing),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);
