@@ -301,6 +301,8 @@ stage_ranks() {
     fi
     several sums-fast 20 "$bin/gpu_sums" fast
     several sums-fast-one-communicator 20 "$bin/gpu_sums" fast --ways one-communicator
+    several sums-fast-no-windows 20 "$bin/gpu_sums" fast --ways no-windows
+    [ $plan = yes ] || grep -h '^sums of ranks: ' "$logs"/sums-fast*.log 2>/dev/null | sort -u | tee -a "$summary"
     several sums-exact 20 "$bin/gpu_sums" exact
 }
 

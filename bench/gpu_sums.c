@@ -97,14 +97,23 @@ static void *rank_run(void *argument)
     return NULL;
 }
 
+// Prints how the sums are made.
+static void line_print(const char *line)
+{
+    if (strncmp(line, "sums of ranks", 13) == 0)
+        printf("%s\n", line);
+}
+
 static void rank_open(struct rank *r)
 {
     struct stream_limits limits = {.step = {.rows_max = TOKENS, .tokens_max = TOKENS},
-                                   .width_max = MOST / TOKENS};
+                                   .width_max = MOST / TOKENS,
+                                   .sums_bytes = r->exact ? 0 : MOST * sizeof(uint16_t)};
     need(r->b.api->host_alloc(r->b.device, (void **)&r->b.done, 64, NULL), "host memory");
     r->stream = open_stream(&r->b, &limits);
     r->parts = device_alloc(&r->b, MOST * sizeof(float));
-    r->out = device_alloc(&r->b, MOST * sizeof(uint16_t));
+    r->out =
+        r->exact ? device_alloc(&r->b, MOST * sizeof(uint16_t)) : r->b.api->sums_buffer(r->stream);
 }
 
 int main(int argc, char **argv)
@@ -120,7 +129,8 @@ int main(int argc, char **argv)
             return 2;
     }
     for (uint32_t r = 0; r < RANKS; r++) {
-        struct device_options options = {.index = r, .ranks = RANKS, .exact = exact, .ways = ways};
+        struct device_options options = {
+            .index = r, .ranks = RANKS, .exact = exact, .ways = ways, .note = line_print};
         ranks[r] = (struct rank){.b = {.api = weft_device_plugin(), .repeats = small ? 2 : REPEATS},
                                  .exact = exact};
         if (ranks[r].b.api->open(&ranks[r].b.device, &options, &err) != STATUS_OK) {

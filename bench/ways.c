@@ -13,7 +13,8 @@ static const struct {
 } names[] = {{"carveouts", WAY_CARVEOUTS},
              {"sectors", WAY_SECTORS},
              {"one-communicator", WAY_ONE_COMM},
-             {"round-apart", WAY_ROUND_APART}};
+             {"round-apart", WAY_ROUND_APART},
+             {"no-windows", WAY_NO_WINDOWS}};
 
 enum { COUNT = sizeof names / sizeof names[0] };
 

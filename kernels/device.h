@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 17, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
+enum { DEVICE_ABI = 18, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -44,8 +44,7 @@ struct device_facts {
     char name[96];             // "cpu: 2 threads, AMX", or the card's name
     uint32_t step_tokens;      // default token budget of a step; 0: 2048
     uint32_t steps_in_flight;  // 0: launch returns when the step is done (cpu); 1: cuda and simt
-    bool graphs;               // true if graph_* are supported
-    bool exact;                // true in exact mode
+    bool graphs, exact;        // true if graph_* are supported; true in exact mode
     bool sums_in_place;        // true if all_reduce sums parts in the activation type, in place
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
@@ -84,6 +83,7 @@ struct stream_limits {
     uint32_t e4m3_width;  // largest k of any product whose weight is held as FP8 codes; 0: none
     bool products_padded; // outputs of products have rows to spare, up to PRODUCT_ROWS_UNIT * m
     uint32_t layers, graphs; // graphs: number of those that will be recorded
+    uint64_t sums_bytes;     // bytes of the stream's buffer for sums of ranks; 0: there is none
 };
 
 struct device_api {
@@ -96,7 +96,6 @@ struct device_api {
     // Lists the memory that stream_open will allocate for these limits.
     enum status (*need)(const struct device *, const struct stream_limits *,
                         struct device_need *out, struct error *);
-
     // memory_*: device memory, 256-byte aligned. host_*: memory that host and device can access (on
     // a GPU pinned and mapped). Both are zeroed, and are freed with the same `bytes`.
     enum status (*memory_alloc)(struct device *, void **out, size_t bytes, struct error *);
@@ -160,10 +159,9 @@ struct device_api {
     enum status (*graph_launch)(struct stream *, struct graph *);
     void (*graph_close)(struct graph *);
 
-    // Called at startup, before the first step, to warm up products. Returns the next row count
-    // after `rows` (0: before the first) for which the caller must run every product once; during
-    // that run the device may time several algorithms. Returns 0 when there are no more; later
-    // steps use what was found. NULL: products need no warm-up.
+    // Warms up products before the first step. Returns the next row count after `rows` (0: before
+    // the first) for which the caller must run every product once, in which the device may time
+    // several algorithms; 0: there are no more. NULL: products need no warm-up.
     uint32_t (*tune)(struct stream *, uint32_t rows);
 
     // comm_open joins the streams of `count` devices; a stream is in at most one communicator. If
@@ -179,6 +177,9 @@ struct device_api {
                              const struct comm_link *link, struct error *);
     void (*comm_abort)(struct comm *);
     void (*comm_close)(struct comm *); // NULL is allowed
+    // Returns the stream's buffer of sums_bytes, zeroed at first, in which all_reduce is fastest.
+    // NULL: a device without sums_in_place.
+    void *(*sums_buffer)(struct stream *);
 
     const struct op_table *ops;
 };

@@ -7,4 +7,5 @@ enum device_way {        // bits of device_options.ways
     WAY_SECTORS = 2,     // weights are prefetched in sectors of 32 bytes, not in bulk
     WAY_ONE_COMM = 4,    // recorded and launched collectives share a communicator of NCCL
     WAY_ROUND_APART = 8, // activations become FP8 codes in a launch of their own
+    WAY_NO_WINDOWS = 16, // NCCL sums parts of ranks in memory that is not registered with it
 };

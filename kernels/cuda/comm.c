@@ -11,6 +11,9 @@
 // Recorded collectives have a communicator of their own from NCCL 2.29 on (decision 0075): only
 // then NCCL need not order graphs and launched calls, which costs events around each collective.
 //
+// The buffers that ranks sum in place are registered with both communicators, if all ranks can
+// (windows.h): NCCL must not get a window from one rank and other memory from another.
+//
 // If other processes hold ranks too (comm_link), NCCL's identifier of the communicator goes from
 // the process of rank 0 to the others through the link, and each process joins its ranks under
 // their numbers. NCCL notices a process that ends, but not one that hangs or cannot be reached, so
@@ -21,10 +24,12 @@
 #include "kernels/cuda/comm.h"
 
 #include "base/clock.h"
+#include "kernels/cuda/windows.h"
 #include "kernels/ways.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -49,6 +54,8 @@ struct comm {
         pthread_mutex_t lock;
         ncclComm_t nccl, recorded; // recorded: of collectives in graphs; NULL: `nccl`
     } ranks[RANKS_MAX];
+    bool windowed; // true if the ranks have windows: of `nccl` and, if there is one, of `recorded`
+    struct window windows[RANKS_MAX], windows_recorded[RANKS_MAX];
 };
 
 static struct comm_rank *rank_of(const struct stream *stream)
@@ -166,6 +173,89 @@ static enum status recorded_join(struct comm *comm, struct stream *const *stream
     return join_error(comm, result, err);
 }
 
+static void windows_drop(struct comm *comm)
+{
+    windows_remove(comm->nccl, comm->windows, comm->size);
+    windows_remove(comm->nccl, comm->windows_recorded, comm->size);
+}
+
+// Removing a window unmaps it, so no kernel may still use it.
+static void windows_close(struct comm *comm)
+{
+    for (uint32_t i = 0; i < comm->size && comm->windowed; i++) {
+        const struct stream *stream = comm->ranks[i].stream;
+        (void)call_status(cudaSetDevice((int)stream->device->options.index));
+        (void)call_status(cudaStreamSynchronize(stream->cuda));
+    }
+    windows_drop(comm);
+}
+
+// Sets *yes to whether it is true in all processes.
+static enum status all_agree(const struct comm *comm, bool *yes, struct error *err)
+{
+    const struct comm_link *link = comm->link;
+    char answers[RANKS_MAX] = {0};
+    size_t ends[RANKS_MAX];
+    if (!link)
+        return STATUS_OK;
+    for (uint32_t i = 0; i < RANKS_MAX; i++)
+        ends[i] = i < comm->all ? i + 1 : comm->all;
+    for (uint32_t i = 0; i < comm->size; i++)
+        answers[comm->first + i] = *yes;
+    if (link->exchange(link->context, answers, ends) != STATUS_OK) {
+        error_set(err, STATUS_DEVICE_FAULT, "the processes of the ranks were not joined");
+        (void)link->failed(link->context, err); // names the process
+        return STATUS_DEVICE_FAULT;
+    }
+    for (uint32_t i = 0; i < comm->all; i++)
+        *yes = *yes && answers[i];
+    return STATUS_OK;
+}
+
+static void windows_note(const struct comm *comm, const struct stream *first, bool possible)
+{
+    const struct device *device = first->device;
+    int version = device->nccl.version;
+    const char *how = comm->windowed                          ? "in windows"
+                      : device->options.ways & WAY_NO_WINDOWS ? "no windows: switched off"
+                      : !windows_wanted(device)               ? "no windows: needs NCCL 2.27"
+                      : possible ? "no windows: not possible between these GPUs"
+                                 : "no windows: not possible on all ranks";
+    char line[128];
+    snprintf(line, sizeof line, "sums of ranks: NCCL %d.%d.%d, %s", version / 10000,
+             version % 10000 / 100, version % 100, how);
+    if (device->options.note)
+        device->options.note(line);
+}
+
+// Registers the windows, if all ranks of all processes can. No process may begin if another one
+// does not: the others would wait for it.
+static enum status windows_open(struct comm *comm, struct stream *const *streams, struct error *err)
+{
+    const struct stream *first = streams[0];
+    bool possible = true, registered = false;
+    if (first->device->exact || first->limits.sums_bytes == 0)
+        return STATUS_OK;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        possible = possible && streams[i]->sums_shared;
+        comm->windows[i] = (struct window){streams[i], comm->ranks[i].nccl, NULL};
+        comm->windows_recorded[i] = (struct window){streams[i], comm->ranks[i].recorded, NULL};
+    }
+    enum status status = all_agree(comm, &possible, err);
+    if (status == STATUS_OK && possible) {
+        registered = windows_register(comm->nccl, comm->windows, comm->size);
+        if (registered && comm->ranks[0].recorded)
+            registered = windows_register(comm->nccl, comm->windows_recorded, comm->size);
+        status = all_agree(comm, &registered, err);
+    }
+    comm->windowed = status == STATUS_OK && registered;
+    if (!comm->windowed)
+        windows_drop(comm);
+    if (status == STATUS_OK)
+        windows_note(comm, first, possible);
+    return status;
+}
+
 enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
                       const struct comm_link *link, struct error *err)
 {
@@ -191,7 +281,12 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
     for (uint32_t i = 0; i < count; i++)
         comm->ranks[i].nccl = joined[i];
     status = recorded_join(comm, streams, err);
+    bool apart = status == STATUS_OK && comm->ranks[0].recorded;
+    if (status == STATUS_OK)
+        status = windows_open(comm, streams, err);
     if (status != STATUS_OK) {
+        for (uint32_t i = 0; i < count && apart; i++)
+            (void)comm->nccl->CommAbort(comm->ranks[i].recorded);
         for (uint32_t i = 0; i < count; i++)
             (void)comm->nccl->CommAbort(joined[i]);
         free(comm);
@@ -249,7 +344,9 @@ void comm_close(struct comm *comm)
     if (comm->aborting)
         pthread_join(comm->aborter, NULL);
     else if (comm_aborted(comm))
-        ranks_abort(comm); // the aborting thread did not start
+        ranks_abort(comm);   // the aborting thread did not start
+    if (!comm_aborted(comm)) // an abort ends the windows, too
+        windows_close(comm);
     for (uint32_t i = 0; i < comm->size; i++) {
         struct comm_rank *rank = &comm->ranks[i];
         if (!comm_aborted(comm) && rank->recorded)

@@ -8,8 +8,8 @@
 // property of the calling thread: functions that take a device, and stream_open and stream_close,
 // set it; device_slot_acquire sets it for all calls of a step, and graphs are recorded by the
 // thread that opened the stream.
-#include "kernels/cuda/comm.h"
 #include "kernels/cuda/loader.h"
+#include "kernels/cuda/windows.h"
 
 #include "base/number.h"
 #include "base/patience.h"
@@ -347,9 +347,11 @@ static enum status device_needs(const struct device *device, const struct stream
     if (bytes.codes != 0)
         need_add(out, "activations in FP8", bytes.codes + bytes.code_scales);
     if (bytes.ranks != 0)
-        need_add(out, "sums of ranks", bytes.ranks);
+        need_add(out, "sums of ranks", bytes.ranks + sums_planned(device, limits->sums_bytes));
     if (device->options.ranks != 0)
-        need_add(out, "NCCL", (uint64_t)NCCL_BYTES * (1 + comm_records_apart(device)));
+        need_add(out, "NCCL",
+                 (NCCL_BYTES + windows_planned(device, limits->sums_bytes)) *
+                     (1 + comm_records_apart(device)));
     if (limits->graphs != 0)
         need_add(out, "graphs", (uint64_t)limits->layers * GRAPH_LAYER_BYTES * limits->graphs);
     return STATUS_OK;
@@ -457,6 +459,7 @@ static void stream_close(struct stream *stream)
                        stream->codes,       stream->code_scales};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         (void)cudaFree(buffers[i]);
+    sums_close(stream);
     if (stream->cuda)
         (void)cudaStreamDestroy(stream->cuda);
     error_forget(); // the errors of a failed stream were reported before
@@ -490,6 +493,8 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         code = workspace_alloc(want[i].field, want[i].bytes);
     if (code == cudaSuccess && bytes.arrived != 0)
         code = cudaMemsetAsync(stream->arrived, 0, bytes.arrived, stream->cuda);
+    if (code == cudaSuccess)
+        code = sums_open(stream, stream->limits.sums_bytes);
     if (code != cudaSuccess)
         return cuda_error(err, code, "a stream's workspaces");
     stream->ranks_scratch_bytes = bytes.ranks;
@@ -729,6 +734,7 @@ static const struct device_api api = {
     .comm_open = comm_open,
     .comm_abort = comm_abort,
     .comm_close = comm_close,
+    .sums_buffer = sums_buffer,
     .ops = &op_rows,
 };
 

@@ -28,13 +28,14 @@ enum {
     ATTN_WALK_ROWS = 512,         // packed queries that the attention blocks of an SM walk together
     PARTIAL_BYTES_MAX = 64 << 20, // most bytes of attention part states
     RANKS_BYTES_MAX = 32 << 20,   // most bytes of the partial sums of all ranks
-    NCCL_BYTES = 768 << 20,       // NCCL's buffers per rank: an estimate, never measured
     ATTN_SHARED_WIDE =
         65 << 10,  // shared memory of a wide block at dim 128, driver's share included
     ATTN_DIMS = 8, // classes of head dims: 64, 96, 128, 256, and others by panels of 64
     WEIGHTS_KNOWN = 2048,
     KERNELS_KNOWN = 512, // more than the plugin has kernels
 };
+
+#define NCCL_BYTES ((uint64_t)768 << 20) // NCCL's buffers per communicator of a rank: an estimate
 
 struct blas; // cuBLASLt handle, descriptors and algorithms (blas.c)
 
@@ -106,6 +107,8 @@ struct stream {
     uint32_t rank;        // index among the ranks of this process
     float *ranks_scratch; // [ranks][n] f32 partial sums of a piece
     size_t ranks_scratch_bytes;
+    void *sums;       // limits.sums_bytes: parts that ranks sum in place (windows.h)
+    bool sums_shared; // true if NCCL has allocated `sums`, so that it can be a window
 };
 
 // call_status converts the result of a runtime call and clears the thread's last error.

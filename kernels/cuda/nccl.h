@@ -20,6 +20,8 @@ typedef struct {
 typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // other values are errors
 typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t; // memory that all ranks of a communicator can reach
+enum { NCCL_WIN_COLL_SYMMETRIC = 1, NCCL_WINDOWS = 22700 }; // flag of windows; first version
 
 // Configuration of a communicator as of NCCL 2.29; NCCL_NOT_SET: the library's default.
 enum { NCCL_NOT_SET = INT_MIN, NCCL_ONE_GRAPH = 1, NCCL_GRAPH_USE = 22900 };
@@ -58,7 +60,12 @@ typedef struct {
 // Functions of newer versions; NULL: the library is older.
 #define NCCL_NEWER(X)                                                                              \
     X(ncclResult_t, CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *out,              \
-                                ncclConfig_t *config))
+                                ncclConfig_t *config))                                             \
+    X(ncclResult_t, MemAlloc, (void **out, size_t bytes))                                          \
+    X(ncclResult_t, MemFree, (void *at))                                                           \
+    X(ncclResult_t, CommWindowRegister, (ncclComm_t comm, void *at, size_t bytes,                  \
+                                         ncclWindow_t *out, int flags))                            \
+    X(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window))
 // clang-format on
 
 struct nccl {

@@ -5,6 +5,6 @@ set(CUDA_KERNELS prep embed norm activate pool qkv_post ranks gemm_small gemm_wi
 list(TRANSFORM CUDA_KERNELS PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 list(TRANSFORM CUDA_KERNELS APPEND .cu)
 set(CUDA_HOST kernels/cuda/device kernels/cuda/gemm kernels/cuda/blas kernels/cuda/blas_tune
-  kernels/cuda/blas_fp8 kernels/cuda/blas_cache kernels/cuda/loader kernels/cuda/readers kernels/cuda/codes_load kernels/code_source kernels/cuda/nccl kernels/cuda/comm kernels/attn_plan kernels/op_check kernels/step base/status)
+  kernels/cuda/blas_fp8 kernels/cuda/blas_cache kernels/cuda/loader kernels/cuda/readers kernels/cuda/codes_load kernels/code_source kernels/cuda/nccl kernels/cuda/comm kernels/cuda/windows kernels/attn_plan kernels/op_check kernels/step base/status)
 list(TRANSFORM CUDA_HOST PREPEND ${WEFT_ROOT}/)
 list(TRANSFORM CUDA_HOST APPEND .c)

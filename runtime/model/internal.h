@@ -81,6 +81,8 @@ uint32_t model_ranks_here(const struct model_parts *parts);
 // Closes the files of a plan's weights (plan.c); a second call does nothing.
 void model_files_close(struct model_parts *parts);
 
+// Returns the bytes of BUFFER_DELTA, in which the ranks sum their parts.
+uint64_t layout_delta_bytes(const struct model_facts *facts, const struct model_parts *parts);
 // Computes the layout from facts, sizes and the size of the step record (layout.c).
 void model_layout_init(struct model_layout *out, const struct model_facts *facts,
                        const struct model_parts *parts);
@@ -114,6 +116,7 @@ struct model {
     struct model_layout layout;
     struct step_layout step; // layout of the largest record
     void *weights_memory, *activations, *state, *host, *rope;
+    void *sums; // BUFFER_DELTA, if the stream has it (stream_limits.sums_bytes); else NULL
     uint64_t weights_bytes;
     struct weight *weights; // [weight_list.table_count]
     struct forward_lists lists;
@@ -145,7 +148,8 @@ struct model {
 // Device addresses: of an activation buffer, of an offset in the state, of the step record.
 static inline void *model_act(const struct model *model, enum model_buffer buffer)
 {
-    return (char *)model->activations + model->layout.buffer[buffer];
+    bool summed = buffer == BUFFER_DELTA && model->sums;
+    return summed ? model->sums : (char *)model->activations + model->layout.buffer[buffer];
 }
 
 static inline void *model_state(const struct model *model, size_t offset)

@@ -77,7 +77,8 @@ static void activations_layout(struct model_layout *out, const struct model_fact
     size_t *buffer = out->buffer;
     size_t at = 0;
     buffer[BUFFER_RESIDUAL] = layout_reserve(&at, tokens * s->hidden, act);
-    buffer[BUFFER_DELTA] = layout_reserve(&at, tokens * s->hidden, act);
+    bool held = parts->stream.sums_bytes > 0; // by the stream
+    buffer[BUFFER_DELTA] = layout_reserve(&at, held ? 0 : tokens * s->hidden, act);
     buffer[BUFFER_NORMED] = layout_reserve(&at, normed ? tokens * s->hidden : 0, act);
     uint64_t last = s->hidden;
     for (uint32_t i = 0; i < parts->config.module_count; i++)
@@ -102,6 +103,11 @@ static void activations_layout(struct model_layout *out, const struct model_fact
     buffer[BUFFER_LOGITS] =
         layout_reserve(&at, generates ? rows * s->vocab.whole : 0, sizeof(float));
     out->activation_bytes = larger(larger(attention_end, ffn_end), at);
+}
+
+uint64_t layout_delta_bytes(const struct model_facts *facts, const struct model_parts *parts)
+{
+    return padded(facts->limits.tokens_max) * parts->sizes.hidden * dtype_bytes(parts->act);
 }
 
 static void state_layout(struct model_layout *out, const struct model_facts *facts)

@@ -246,6 +246,8 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
         status = rope_upload(m, i, err);
     if (status == STATUS_OK)
         status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
+    if (status == STATUS_OK && m->limits.sums_bytes > 0)
+        m->sums = m->api->sums_buffer(m->stream);
     if (status != STATUS_OK || !tensors)
         return status;
     struct hash hash = tensors_hash(tensors);

@@ -346,6 +346,8 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
         .products_padded = true, // layout.c
         .layers = sizes->layers,
     };
+    if (sizes->ranks > 1 && device->sums_in_place)
+        parts->stream.sums_bytes = layout_delta_bytes(facts, parts);
     if (device->graphs && facts->kind == MODEL_GENERATOR)
         parts->stream.graphs = graphs_choose(parts->graph_rows, facts->limits.rows_max);
     if (parts->api->step_private_bytes)

@@ -460,11 +460,12 @@ void simt_configure(const struct simt_options *wanted)
 void simt_reset(void)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    uint64_t bytes = counts.device_bytes, live = counts.live;
+    uint64_t bytes = counts.device_bytes, live = counts.live, windows = counts.nccl_windows;
     counts = simt_counts();
     lint_reset();
     counts.device_bytes = bytes;
     counts.live = live;
+    counts.nccl_windows = windows;
     first_report.clear();
 }
 

@@ -28,6 +28,9 @@ struct simt_options {
     uint32_t nccl_stops;    // number of ranks, the last ones, to which that happens; 0: all
     uint64_t nccl_stays_at; // number of the collective (from 1, per rank) whose call returns only
                             // when its rank is aborted; 0: none
+    bool nccl_no_windows;   // true: NCCL's windows are not possible, as without peer access
+    uint64_t nccl_window_fails; // number of the call (from 1) that registers a window and fails; 0:
+                                // none
     uint32_t patience; // pauses of 0.1 ms for which a drained stream waits for late ranks; 0: 2
                        // minutes. If set, also limits how long an abort waits for graphs.
     uint32_t blas_candidates;   // number of algorithms that the stand-in cuBLASLt returns for a
@@ -71,6 +74,8 @@ struct simt_counts {
     uint64_t carveouts;              // preferred divisions of an SM's memory that were set
     uint64_t nccl_sums, nccl_copies; // collectives that ended, over all ranks
     uint64_t nccl_recorded;          // calls to communicators of graphs
+    uint64_t nccl_windows, nccl_windowed; // windows that exist now; calls on data in windows
+    uint64_t nccl_registered;             // calls that register a window
     uint64_t nccl_stays; // ranks that stayed in a call until they were aborted, or still do
 };
 

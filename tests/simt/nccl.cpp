@@ -8,9 +8,13 @@
 // graphs; buffers and stream must be of the rank's device; no call may be made on a communicator
 // that is closed or aborted. Violations are reported. As in the library, aborting the last rank of
 // a process waits until no graph contains a collective of its ranks. Calls between ncclGroupStart
-// and ncclGroupEnd are queued at the end of the group.
+// and ncclGroupEnd are queued at the end of the group. Windows are registered by all ranks with
+// equal offsets and sizes, in memory of ncclMemAlloc, and are removed when no collective is queued,
+// before their memory and their communicator; an abort removes those of its rank. A sum uses the
+// windows of all ranks at one offset, or of none.
 #include "nccl_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -33,8 +37,17 @@ struct meeting {
     unsigned left; // number of ranks that have continued
 };
 
+struct span { // in an allocation
+    size_t offset, bytes;
+    bool operator==(const span &other) const
+    {
+        return offset == other.offset && bytes == other.bytes;
+    }
+};
+
 struct rank_group {
     unsigned size; // ranks of all processes
+    std::map<unsigned, std::vector<span>> registered; // windows of the ranks of this process
     unsigned here, aborted; // ranks of this process; aborted ones of these
     std::map<uint64_t, meeting> meetings;
     std::shared_ptr<int> held; // also referenced by the collectives in graphs
@@ -47,6 +60,7 @@ struct member {
     int device;
     uint64_t next;  // number of the rank's next call
     uint64_t calls; // number of collectives
+    uint64_t begun, ended; // pieces of work queued, and those that have ended
     bool closed, aborted, stopped;
     bool recorded; // true: made for graphs only; a call that is not recorded is reported
 };
@@ -114,10 +128,12 @@ void leave(const std::shared_ptr<member> &who, uint64_t number, const call &c)
     if (who->aborted)
         return;
     if (who->file) {
+        who->ended++;
         file_leave(*who->file, who->rank, number, c);
         return;
     }
     meeting &m = who->ranks->meetings[number];
+    who->ended++;
     if (!m.done && counts.reports == 0)
         m.calls.at(0).kind == ALL_REDUCE ? sums_make(m) : copies_make(m);
     m.done = true;
@@ -130,6 +146,7 @@ joint joint_make(const std::shared_ptr<member> &who, const call &c)
     if (who->closed)
         report("a graph holds a collective of a communicator that is closed");
     uint64_t number = who->next++;
+    who->begun++;
     return {[=] { return who->closed || arrive(who, number, c); },
             [=] {
                 if (!who->closed)
@@ -150,6 +167,9 @@ bool on_own_device(const member &who, const void *at, size_t bytes)
 thread_local unsigned group_depth;
 thread_local std::vector<std::function<void()>> group_calls;
 thread_local std::shared_ptr<rank_group> group_ranks; // of the ranks that the open group joins
+thread_local bool group_failed;                       // true: a call of the open group has failed
+// communicators with windows that the open group registers
+thread_local std::vector<std::shared_ptr<rank_group>> group_windows;
 
 } // namespace
 
@@ -157,6 +177,53 @@ struct ncclComm { // never freed, so that late calls are detected
     std::shared_ptr<member> who;
 };
 static std::vector<std::unique_ptr<ncclComm>> given;
+
+struct ncclWindow_vidmem { // never freed, either
+    std::shared_ptr<member> who;
+    char *at;
+    size_t bytes;
+    bool live;
+};
+static std::vector<std::unique_ptr<ncclWindow_vidmem>> windows;
+static std::map<const void *, size_t> window_memory; // of ncclMemAlloc, with its bytes
+
+// Removes the windows of a rank. Returns their number.
+static unsigned windows_end(const member &who)
+{
+    unsigned ended = 0;
+    for (auto &w : windows)
+        if (w->live && w->who.get() == &who) {
+            w->live = false;
+            counts.nccl_windows--;
+            ended++;
+        }
+    return ended;
+}
+
+// Returns 1 + the offset of the bytes in a window of the rank; 0: they are in none.
+static size_t window_place(const member &who, const void *at, size_t bytes)
+{
+    const char *from = (const char *)at;
+    for (auto &w : windows) {
+        if (!w->live || w->who.get() != &who || from < w->at || from >= w->at + w->bytes)
+            continue;
+        if (from + bytes > w->at + w->bytes)
+            report("rank %u: %zu bytes of a collective reach beyond their window", who.rank, bytes);
+        return 1 + (size_t)(from - w->at);
+    }
+    return 0;
+}
+
+// Reports ranks of this process that have not registered what the others have.
+static void windows_compare(const rank_group &ranks)
+{
+    const std::vector<span> &first = ranks.registered.begin()->second;
+    bool equal = ranks.registered.size() == ranks.here;
+    for (auto &one : ranks.registered)
+        equal = equal && one.second == first;
+    if (!equal)
+        report("the ranks do not register windows of equal sizes at equal offsets");
+}
 
 static std::shared_ptr<rank_group> ranks_make(unsigned size)
 {
@@ -200,7 +267,7 @@ static bool wait_until(const std::function<bool()> &reached)
     return true;
 }
 
-static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
+static ncclResult_t enqueue(ncclComm_t comm, const call &asked, cudaStream_t stream)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
     if (!usable(comm))
@@ -212,16 +279,21 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
             report("rank %u stays in a call and nobody aborts it", who.rank);
         return ncclSuccess;
     }
-    size_t sent = c.count * element_bytes(c.type);
-    size_t got = c.kind == ALL_GATHER ? sent * who.ranks->size : sent;
-    bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
+    size_t sent = asked.count * element_bytes(asked.type);
+    size_t got = asked.kind == ALL_GATHER ? sent * who.ranks->size : sent;
+    bool sends = asked.kind != BROADCAST || (unsigned)asked.root == who.rank;
     if (!stream_accepts(stream))
         return unhandled;
     if (who.recorded && !stream_captures(stream))
         report("rank %u: a call that is not recorded comes to the communicator of graphs",
                who.rank);
     counts.nccl_recorded += who.recorded;
-    bool typed = c.kind == ALL_REDUCE ? element_bytes(c.type) != 0 : c.type == FLOAT32_TYPE;
+    bool typed = asked.kind == ALL_REDUCE ? element_bytes(asked.type) != 0
+                                          : asked.type == FLOAT32_TYPE;
+    call c = asked;
+    size_t to_place = window_place(who, c.to, got);
+    c.window = window_place(who, c.from, sent) != 0 ? to_place : 0;
+    counts.nccl_windowed += c.window != 0;
     if (!typed || stream_device(stream) != who.device ||
         (sends && !on_own_device(who, c.from, sent)) || !on_own_device(who, c.to, got))
         return invalid_usage;
@@ -244,6 +316,8 @@ static ncclResult_t destroy(ncclComm_t comm)
     if (comm->who->ranks->held.use_count() > 1)
         report("rank %u: its communicator is closed before a graph that holds its collectives",
                comm->who->rank);
+    if (windows_end(*comm->who) > 0)
+        report("rank %u: its communicator is closed before its window", comm->who->rank);
     comm->who->closed = true;
     counts.live--;
     return ncclSuccess;
@@ -256,17 +330,26 @@ static ncclResult_t abort_rank(ncclComm_t comm)
         return invalid_usage;
     rank_group &ranks = *comm->who->ranks;
     comm->who->aborted = comm->who->closed = true;
+    windows_end(*comm->who);
     counts.live--;
     if (++ranks.aborted == ranks.here && !wait_until([&] { return ranks.held.use_count() == 1; }))
         report("aborting waits for graphs that hold collectives of the ranks");
     return ncclSuccess;
 }
 
+// WEFT_SIMT_NCCL is the version if a test sets none.
+static uint32_t library_version()
+{
+    const char *given = getenv("WEFT_SIMT_NCCL");
+    uint32_t usual = given != nullptr ? (uint32_t)strtoul(given, nullptr, 10) : 21800;
+    return options.nccl_version != 0 ? options.nccl_version : usual;
+}
+
 extern "C" {
 
 static ncclResult_t ncclGetVersion(int *version)
 {
-    *version = options.nccl_version != 0 ? (int)options.nccl_version : 21800;
+    *version = (int)library_version();
     return ncclSuccess;
 }
 static const char *ncclGetErrorString(ncclResult_t result)
@@ -340,8 +423,10 @@ static ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
         group_ranks = ranks_make(comm->who->ranks->size);
         group_ranks->here = comm->who->ranks->here;
     }
-    *out = comm_make(group_ranks, comm->who->rank, comm->who->device);
-    (*out)->who->recorded = true;
+    group_calls.push_back([out, ranks = group_ranks, who = comm->who] {
+        *out = comm_make(ranks, who->rank, who->device);
+        (*out)->who->recorded = true;
+    });
     return ncclSuccess;
 }
 static ncclResult_t ncclCommDestroy(ncclComm_t comm)
@@ -383,6 +468,88 @@ static ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, nccl
 {
     return enqueue(comm, {BROADCAST, from, to, count, type, root}, stream);
 }
+// Rounds up to 2 MiB, the granularity of a GPU's memory.
+static ncclResult_t ncclMemAlloc(void **out, size_t bytes)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    const size_t unit = (size_t)2 << 20;
+    size_t rounded = (bytes + unit - 1) / unit * unit;
+    if (cudaMalloc(out, rounded) != cudaSuccess)
+        return unhandled;
+    window_memory[*out] = rounded;
+    return ncclSuccess;
+}
+static ncclResult_t ncclMemFree(void *at)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    auto found = window_memory.find(at);
+    if (found == window_memory.end()) {
+        report("ncclMemFree of a pointer that ncclMemAlloc did not return");
+        return invalid_usage;
+    }
+    for (auto &w : windows)
+        if (w->live && w->at >= (char *)at && w->at < (char *)at + found->second)
+            report("rank %u: the memory of its window is freed first", w->who->rank);
+    window_memory.erase(found);
+    return cudaFree(at) == cudaSuccess ? ncclSuccess : unhandled;
+}
+static ncclResult_t window_refuse(ncclResult_t result)
+{
+    group_failed = group_depth > 0;
+    return result;
+}
+// Registers at the end of the group, when all ranks have come.
+static ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes,
+                                           ncclWindow_t *out, int flags)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    *out = nullptr;
+    if (!usable(comm))
+        return window_refuse(invalid_usage);
+    auto who = comm->who;
+    if (options.nccl_no_windows)
+        return ncclSuccess;
+    if (++counts.nccl_registered == options.nccl_window_fails || call_refused())
+        return window_refuse(system_error);
+    const allocation *memory = memory_of(at, bytes);
+    if (memory == nullptr || window_memory.count(memory->at) == 0 ||
+        memory->device != who->device || flags != 1 || group_depth == 0) {
+        report("rank %u: a window of memory that ncclMemAlloc did not return for its device, of a "
+               "wrong kind, or outside of a group",
+               who->rank);
+        return window_refuse(invalid_usage);
+    }
+    span place = {(size_t)((char *)at - memory->at), bytes};
+    group_windows.push_back(who->ranks);
+    group_calls.push_back([=] {
+        who->ranks->registered[who->rank].push_back(place);
+        windows.emplace_back(new ncclWindow_vidmem{who, (char *)at, bytes, true});
+        *out = windows.back().get();
+        counts.nccl_windows++;
+        if (!who->file)
+            return;
+        uint64_t number = file_register(*who->file, who->rank);
+        if (who->ranks->registered.size() == who->ranks->here &&
+            !wait_until([&] { return file_registered(*who->file, number); }))
+            report("rank %u: the other ranks register no window", who->rank);
+    });
+    return ncclSuccess;
+}
+static ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    if (!usable(comm))
+        return invalid_usage;
+    if (!window->live || window->who != comm->who) {
+        report("rank %u: a window is removed that the communicator does not have", comm->who->rank);
+        return invalid_usage;
+    }
+    if (window->who->begun != window->who->ended)
+        report("rank %u: its window is removed while a collective may use it", comm->who->rank);
+    window->live = false;
+    counts.nccl_windows--;
+    return ncclSuccess;
+}
 static ncclResult_t ncclGroupStart(void)
 {
     group_depth++;
@@ -396,10 +563,18 @@ static ncclResult_t ncclGroupEnd(void)
     if (--group_depth > 0)
         return ncclSuccess;
     auto calls = std::move(group_calls);
+    auto registered = std::move(group_windows);
     group_calls.clear();
+    group_windows.clear();
     group_ranks.reset();
+    if (group_failed) {
+        group_failed = false;
+        return system_error;
+    }
     for (auto &one : calls)
         one();
+    for (auto &ranks : registered)
+        windows_compare(*ranks);
     return ncclSuccess;
 }
 
@@ -415,8 +590,15 @@ void *simt_dlsym(void *, const char *name)
 #define FIND(result, function, arguments)                                                          \
     if (strcmp(name, "nccl" #function) == 0)                                                       \
         return (void *)nccl##function;
-    if (strcmp(name, "ncclCommSplit") == 0) // weft does without it
-        return options.nccl_version >= 22900 ? (void *)ncclCommSplit : nullptr;
+#define FIND_SINCE(function, version)                                                              \
+    if (strcmp(name, #function) == 0) /* weft does without it */                                   \
+        return library_version() >= version ? (void *)function : nullptr;
+    FIND_SINCE(ncclCommSplit, 22900)
+    FIND_SINCE(ncclMemAlloc, 21900)
+    FIND_SINCE(ncclMemFree, 21900)
+    FIND_SINCE(ncclCommWindowRegister, 22700)
+    FIND_SINCE(ncclCommWindowDeregister, 22700)
+#undef FIND_SINCE
     if (call_refused())
         return nullptr;
     NCCL_LIST(FIND)

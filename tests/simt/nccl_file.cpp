@@ -22,6 +22,7 @@ const size_t PLACE = (size_t)64 << 20; // bytes of a rank's data; the file has o
 
 struct seat {
     std::atomic<uint64_t> stored, read; // number of calls
+    std::atomic<uint64_t> windows;      // number of windows registered so far
     std::atomic<int> pid;               // 0: the rank has not come
     call last;                          // the pointers mean nothing to other processes
 };
@@ -93,6 +94,11 @@ void call_compare(const call &c, unsigned rank, const call &first, uint64_t numb
                "%zu of type %d",
                (unsigned long long)number, rank, kind_names[c.kind], c.count, c.type,
                kind_names[first.kind], first.count, first.type);
+    else if (c.window != first.window)
+        report("collective %llu: rank %u sums at offset %lld of a window, rank 0 at %lld (-1: in "
+               "no window)",
+               (unsigned long long)number, rank, (long long)c.window - 1,
+               (long long)first.window - 1);
 }
 
 bool file_create(char *id, size_t bytes)
@@ -154,6 +160,19 @@ bool file_lost(const rank_file &file)
             lock.l_type == F_UNLCK)
             return true;
     return false;
+}
+
+uint64_t file_register(rank_file &file, unsigned rank)
+{
+    return ++file.of(rank).windows;
+}
+
+bool file_registered(const rank_file &file, uint64_t windows)
+{
+    for (unsigned r = 0; r < file.ranks; r++)
+        if (file.of(r).windows < windows)
+            return false;
+    return true;
 }
 
 bool file_arrive(rank_file &file, unsigned rank, uint64_t number, const call &c)

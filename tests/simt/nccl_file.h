@@ -18,7 +18,8 @@ struct call {
     const void *from;
     void *to;
     size_t count;
-    int type, root; // type: of NCCL's enum; only all_reduce has others than float32
+    int type, root;    // type: of NCCL's enum; only all_reduce has others than float32
+    size_t window = 0; // 1 + offset of `to` in its window; 0: the data are not in a window
 };
 
 // The values of NCCL's enum, so that wrong ones in nccl.h are detected.
@@ -39,6 +40,11 @@ bool file_create(char *id, size_t bytes);
 std::shared_ptr<rank_file> file_open(const char *id, unsigned ranks, unsigned rank);
 bool file_complete(const rank_file &file); // true if all ranks have come
 bool file_lost(const rank_file &file);     // true if the process of a rank has ended
+
+// Notes that a rank registers a window, and returns how many it has registered so far;
+// file_registered: true if all ranks have registered that many.
+uint64_t file_register(rank_file &file, unsigned rank);
+bool file_registered(const rank_file &file, uint64_t windows);
 
 // Stores the data of a rank's call, once the ranks have read those of its call before. Returns true
 // if all ranks have stored theirs.

@@ -96,7 +96,8 @@ static void process_open(struct process *p, uint32_t first, uint32_t count, int 
     const struct device_api *api = weft_device_plugin();
     struct error err = {0};
     struct stream_limits limits = {.step = {.rows_max = ROWS, .tokens_max = 8, .vocab = VOCAB},
-                                   .width_max = 64};
+                                   .width_max = 64,
+                                   .sums_bytes = exact ? 0 : COUNT * sizeof(float)};
     void *host;
     p->link = (struct comm_link){p, first, RANKS, exchange, link_abort, link_failed};
     p->count = count;
@@ -226,6 +227,10 @@ static uint32_t process_run(struct process *p, bool exact)
     return wrong + (simt_first_report()[0] != '\0');
 }
 
+// Version of NCCL in the child, and number of its windows; 0: it calls other collectives.
+static uint32_t child_version, child_windows;
+static uint32_t sums_run(struct process *p, uint64_t windows);
+
 struct child {
     pid_t pid;
     int socket;
@@ -245,10 +250,12 @@ static struct child child_start(int exact, bool runs)
     static struct process p;
     close(pair[0]);
     p.socket = pair[1];
+    if (child_version > 0)
+        simt_configure(&(struct simt_options){.devices = 7, .nccl_version = child_version});
     process_open(&p, 1, 2, exact);
     while (!runs)
         pause();
-    uint32_t wrong = process_run(&p, exact);
+    uint32_t wrong = child_version > 0 ? sums_run(&p, child_windows) : process_run(&p, exact);
     process_close(&p);
     _exit(wrong > 0);
 }
@@ -268,6 +275,73 @@ static void test_ranks_of_two_processes(void **state)
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
         close(child.socket);
     }
+}
+
+// Sums the inputs in the streams' buffers. Returns the number of wrong elements; `windows` must be
+// the number of windows of this process.
+static uint32_t sums_run(struct process *p, uint64_t windows)
+{
+    const struct device_api *api = weft_device_plugin();
+    struct simt_counts counts;
+    struct error err = {0};
+    uint32_t wrong = 0;
+    simt_read(&counts);
+    wrong += counts.nccl_windows != windows;
+    simt_reset();
+    p->passes++;
+    for (uint32_t r = 0; r < p->count; r++) {
+        float numbers[COUNT];
+        struct all_reduce_args args = {.act = DTYPE_F32,
+                                       .out = api->sums_buffer(p->stream[r]),
+                                       .count = COUNT,
+                                       .ranks = RANKS,
+                                       .in_place = true};
+        for (uint32_t i = 0; i < COUNT; i++)
+            numbers[i] = value(p->link.first + r, i);
+        api->thread_begin(p->stream[r]);
+        wrong += api->upload(p->device[r], args.out, numbers, sizeof numbers, &err) != STATUS_OK ||
+                 api->ops->all_reduce(p->stream[r], &args) != STATUS_OK ||
+                 api->signal(p->stream[r], p->word[r], p->passes) != STATUS_OK;
+    }
+    for (uint32_t r = 0; r < p->count; r++)
+        wrong += pass_wait(p, r, LONG, &err) != STATUS_OK;
+    for (uint32_t r = 0; r < p->count; r++) {
+        const float *got = output(p, r, api->sums_buffer(p->stream[r]));
+        for (uint32_t i = 0; i < COUNT; i++) {
+            float sum = value(0, i) + value(1, i) + value(2, i);
+            float size = fabsf(value(0, i)) + fabsf(value(1, i)) + fabsf(value(2, i));
+            wrong += !(fabsf(got[i] - sum) <= 1e-6f * size);
+        }
+    }
+    simt_read(&counts);
+    return wrong + (counts.nccl_windowed != windows) + (simt_first_report()[0] != '\0');
+}
+
+// A process with an older library has no windows, and then no other has any.
+static void test_windows_of_two_processes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t version[2];
+        bool windows;
+    } rows[] = {{{22800, 22800}, true}, {{22800, 22609}, false}, {{22609, 22703}, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static struct process p;
+        int status;
+        child_version = rows[i].version[1];
+        child_windows = rows[i].windows ? 2 : 0;
+        struct child child = child_start(0, true);
+        simt_configure(&(struct simt_options){.devices = 7, .nccl_version = rows[i].version[0]});
+        p = (struct process){.socket = child.socket};
+        process_open(&p, 0, 1, 0);
+        assert_int_equal(sums_run(&p, rows[i].windows), 0);
+        process_close(&p);
+        assert_int_equal(waitpid(child.pid, &status, 0), child.pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        close(child.socket);
+    }
+    child_version = 0;
+    simt_configure(&(struct simt_options){.devices = 7});
 }
 
 static void *link_learns(void *argument)
@@ -321,6 +395,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_of_two_processes),
+        cmocka_unit_test(test_windows_of_two_processes),
         cmocka_unit_test(test_a_lost_process_ends_the_collective),
     };
     (void)argv;
