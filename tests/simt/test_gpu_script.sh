@@ -23,7 +23,7 @@ cat >"$work/bin/nvidia-smi" <<'END'
 case $* in
 -L) [ -z "${SECOND:-}" ] || echo "GPU 1: NVIDIA H100 80GB HBM3 (UUID: other)"; echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: none)" ;;
 *compute_cap*) echo "${CARD:-9.0}" ;;
-*) echo "NVIDIA H100 80GB HBM3" ;;
+*) echo "${NAME:-NVIDIA H100 80GB HBM3}" ;;
 esac
 END
 cat >"$work/bin/nvcc" <<'END'
@@ -46,7 +46,7 @@ esac
 END
 cat >"$work/program" <<'END'
 #!/usr/bin/env bash
-head='{"card":"NVIDIA H100 80GB HBM3","exact":false,"serial":false}'
+head="{\"card\":\"${NAME:-NVIDIA H100 80GB HBM3}\",\"exact\":false,\"serial\":false}"
 case $0 in
 *gpu_probe_simt) exec "$PROBE" ;;
 *gpu_probe) "$PROBE" "$@" | sed "${WRONG:-}"; exit "${PIPESTATUS[0]}" ;;
@@ -119,6 +119,9 @@ WRONG='s/^mma_f16 7 .*/mma_f16 7 01234567/' gpu 1 test
 says "probe-equal FAILED (1)" "mma_f16: 1 words are wrong; 7: 01234567, the emulator has" "test_tinystories ok"
 CARD=12.0 gpu 0 test
 [[ $(<"$work/configured") == *CMAKE_CUDA_ARCHITECTURES=90-virtual* ]] || { cat "$work/configured"; failed=1; }
+NAME="NVIDIA B200" gpu 0 bench # cards.json lacks it
+says "predictions skipped: nothing is predicted of NVIDIA B200, cards.json has NVIDIA H100" "ops-fast ok"
+[[ $said != *FAILED* && $(grep -c "nothing is predicted" "$work/tree/gpu-results/summary.txt") = 1 ]] || { echo "no clean skip: $said"; failed=1; }
 TARGETS="weft_cuda" gpu 1 all
 says "build-models skipped: pkg-config finds no jansson here" "test_golden skipped: pkg-config finds no jansson" "steps: none was measured"
 TARGETS="gpu_probe" gpu 1 test
