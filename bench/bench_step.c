@@ -12,6 +12,7 @@
 //        [--model PATH] [--batch ROWS: only decode at this batch, up to 32]
 //        [--shape qwen2.5-0.5b|qwen3-8b|qwen3-30b-a3b|xlm-r-large]
 //        [--cases N: of the shape, only the first N cases] [--ways LIST: ways.h]
+//        [--ranks N: of the shape, split over N ranks; cuda: the first N GPUs]
 //        [--copy GB/s] [--math TFLOP/s]
 #include "bench/read_pass.h"
 #include "bench/step_bench.h"
@@ -278,6 +279,8 @@ static bool args_read(struct step_args *args, int argc, char **argv)
             args->batch = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--cases") == 0)
             args->cases = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(name, "--ranks") == 0)
+            args->ranks = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--copy") == 0)
             args->copy_rate = strtod(value, NULL) * 1e9;
         else if (strcmp(name, "--math") == 0)
@@ -297,7 +300,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct step_shape *shape = args.shape ? shape_find(args.shape) : NULL;
-    if ((args.shape && !shape) || args.batch > ROWS_MAX)
+    if ((args.shape && !shape) || args.batch > ROWS_MAX || args.ranks > RANKS_MAX)
         return 2;
     if (!bench_device_open(&bench, &args))
         return 77;

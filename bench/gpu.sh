@@ -277,10 +277,11 @@ stage_first() {
     whole step-qwen3-8b-fast 42 qwen3-8b --no-exact
     whole step-qwen3-8b-exact 40 qwen3-8b
     whole step-qwen3-30b-a3b-fast 44 qwen3-30b-a3b --no-exact
-    step ops-graphs 20 "$bin/gpu_ops" fast graphs
+    step ops-graphs 14 "$bin/gpu_ops" fast graphs
     # defaults that only a card can judge, measured both ways
     step gaps 4 "$bin/gpu_ops" fast gaps
     step gaps-carveouts 4 "$bin/gpu_ops" fast gaps --ways carveouts
+    step load-one-reader 6 "$bin/gpu_ops" fast gaps --ways one-reader
     whole step-qwen3-8b-sectors 14 qwen3-8b --no-exact --cases 1 --ways sectors
     whole step-qwen3-8b-carveouts 14 qwen3-8b --no-exact --cases 1 --ways carveouts
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
@@ -318,6 +319,16 @@ stage_ranks() {
     several sums-fast-no-windows 20 "$bin/gpu_sums" fast --ways no-windows
     [ $plan = yes ] || grep -h '^sums of ranks: ' "$logs"/sums-fast*.log 2>/dev/null | sort -u | tee -a "$summary"
     several sums-exact 20 "$bin/gpu_sums" exact
+    # complete steps of two ranks, with the defaults and with each of their other ways
+    several_whole tp2-fast 40 --no-exact
+    several_whole tp2-fast-no-windows 34 --no-exact --ways no-windows
+    several_whole tp2-fast-no-meets 34 --no-exact --ways no-meets
+    several_whole tp2-fast-one-communicator 34 --no-exact --ways one-communicator
+}
+# several_whole NAME SHARE ARGUMENT...: steps of the shape of Qwen3-8B over two GPUs, of decodes and of a prompt.
+several_whole() {
+    if [ $plan = no ] && [ "$gpus" -lt 2 ]; then say "$1" "skipped: fewer than two GPUs here"; return 0; fi
+    whole "$1" "$2" qwen3-8b --ranks 2 --cases 5 "${@:3}"
 }
 
 # rate KEY: prints the best rate in the rows of gpu_ops so far; the large swiglu replaces a copy.

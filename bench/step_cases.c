@@ -113,6 +113,29 @@ bool bench_device_open(struct bench *b, const struct step_args *args)
     return true;
 }
 
+// Opens the ranks of the device for a model. Exits with 77 if there are fewer GPUs.
+static void ranks_open(struct bench *b, struct model_options *model, const struct step_args *args)
+{
+    struct error err;
+    for (uint32_t r = 0; r < args->ranks; r++) {
+        struct device_options options = {.index = r,
+                                         .ranks = args->ranks,
+                                         .parent = b->device,
+                                         .exact = args->exact,
+                                         .serial = args->serial,
+                                         .ways = args->ways,
+                                         .note = r == 0 ? note_print : NULL};
+        if (b->api.open(&b->ranks[r], &options, &err) == STATUS_OK)
+            continue;
+        printf("bench_step: skipped: %s\n", err.text);
+        exit(77);
+    }
+    if (args->ranks > 0) {
+        model->devices = b->ranks;
+        model->share.tp_size = args->ranks;
+    }
+}
+
 static void config_write(const char *path, const struct step_shape *s)
 {
     FILE *file = fopen(path, "w");
@@ -150,14 +173,15 @@ struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, ui
 static uint64_t kv_fitting(const struct bench *b, uint64_t kv)
 {
     struct device_facts facts;
+    uint32_t ranks = b->plan->facts.ranks;
     b->api.facts(b->device, &facts);
-    uint64_t least = b->plan->bytes + b->plan->kv_bytes_min;
+    uint64_t own = model_plan_bytes(b->plan, 0), least = own + b->plan->kv_bytes_min / ranks;
     if (facts.memory_available < least) {
         printf("bench_step: skipped: the model takes %.1f GB, of which %.1f GB are free\n",
                (double)least / 1e9, (double)facts.memory_available / 1e9);
         exit(77);
     }
-    uint64_t most = facts.memory_available - b->plan->bytes;
+    uint64_t most = (facts.memory_available - own) * ranks;
     return kv < most ? kv : most;
 }
 
@@ -393,8 +417,9 @@ static void case_print(const struct bench *b, const struct step_shape *s,
 {
     double bytes, flops;
     work_count(&bytes, &flops, b, s, c);
-    double by_bytes = args->copy_rate > 0 ? bytes / args->copy_rate * 1e3 : 0;
-    double by_flops = args->math_rate > 0 ? flops / args->math_rate * 1e3 : 0;
+    double ranks = args->ranks > 0 ? args->ranks : 1;
+    double by_bytes = args->copy_rate > 0 ? bytes / (args->copy_rate * ranks) * 1e3 : 0;
+    double by_flops = args->math_rate > 0 ? flops / (args->math_rate * ranks) * 1e3 : 0;
     double floor = by_bytes > by_flops ? by_bytes : by_flops;
     printf("{\"step\":\"%s\",\"shape\":\"%s\",\"exact\":%s,\"rows\":%u,\"ms\":%.3f,"
            "\"tokens_per_s\":%.1f,",
@@ -436,16 +461,17 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
         bench_options(args->dtype, shape->encoder ? 0 : shape->tokens_max + SPARE,
                       256 / shape->fewer_rows, shape->tokens_max);
     options.block_size = BLOCK;
+    ranks_open(b, &options, args);
     double start = now_ms();
     b->fewer_blocks = true;
     bench_model_open(b, shape, NULL, &options, (uint64_t)blocks * BLOCK);
     struct device_facts facts;
     b->api.facts(b->device, &facts);
     printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"serial\":%s,"
-           "\"ways\":%u,\"open_ms\":%.0f,\"left_mb\":%.0f}\n",
+           "\"ways\":%u,\"ranks\":%u,\"open_ms\":%.0f,\"left_mb\":%.0f}\n",
            facts.name, shape->name, dtype_name(model_facts(b->model)->dtype),
            args->exact ? "true" : "false", args->serial ? "true" : "false", args->ways,
-           now_ms() - start, (double)facts.memory_available * 1e-6);
+           model_facts(b->model)->ranks, now_ms() - start, (double)facts.memory_available * 1e-6);
     if (!shape->encoder)
         blocks_fill(b, shape);
     for (size_t i = 0; i < count; i++) {

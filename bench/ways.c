@@ -10,11 +10,10 @@
 static const struct {
     const char *name;
     enum device_way way;
-} names[] = {{"carveouts", WAY_CARVEOUTS},
-             {"sectors", WAY_SECTORS},
-             {"one-communicator", WAY_ONE_COMM},
-             {"round-apart", WAY_ROUND_APART},
-             {"no-windows", WAY_NO_WINDOWS}};
+} names[] = {{"carveouts", WAY_CARVEOUTS},       {"sectors", WAY_SECTORS},
+             {"one-communicator", WAY_ONE_COMM}, {"round-apart", WAY_ROUND_APART},
+             {"no-windows", WAY_NO_WINDOWS},     {"no-meets", WAY_NO_MEETS},
+             {"one-reader", WAY_ONE_READER}};
 
 enum { COUNT = sizeof names / sizeof names[0] };
 

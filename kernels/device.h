@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 18, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
+enum { DEVICE_ABI = 19, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -44,6 +44,7 @@ struct device_facts {
     char name[96];             // "cpu: 2 threads, AMX", or the card's name
     uint32_t step_tokens;      // default token budget of a step; 0: 2048
     uint32_t steps_in_flight;  // 0: launch returns when the step is done (cpu); 1: cuda and simt
+    uint32_t meet_layers;      // layers of a step after which its ranks wait for each other, or 0
     bool graphs, exact;        // true if graph_* are supported; true in exact mode
     bool sums_in_place;        // true if all_reduce sums parts in the activation type, in place
     uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
@@ -89,7 +90,6 @@ struct stream_limits {
 struct device_api {
     uint32_t abi; // DEVICE_ABI; a plugin with another number is refused
     const char *name;
-
     enum status (*open)(struct device **out, const struct device_options *, struct error *);
     void (*close)(struct device *);
     void (*facts)(const struct device *, struct device_facts *out);

@@ -121,7 +121,7 @@ def read(rows, model):
             kernels.append(Row(what, row["us"] * 1e-6, kernel(model, row["op"], row["shape"], head["exact"]), head["exact"],
                                head.get("graphs", False)))
         elif "step" in row:
-            if not head.get("serial"):
+            if not head.get("serial") and head.get("ranks", 1) == 1:
                 steps.append(Row("%s, %s" % (row["shape"], row["step"]), row["ms"] * 1e-3,
                                  step(model, row["step"], row["shape"], row["exact"]), row["exact"], True))
         else:

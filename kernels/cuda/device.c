@@ -31,6 +31,9 @@ enum {
     STAGING_SLACK = 3 * 4096,     // for O_DIRECT: alignment, and a block at each end
     QUERY_NS = 1000000,           // interval of driver queries while waiting: 1 ms
     GRAPH_LAYER_BYTES = 64 << 10, // most bytes per layer of a recorded graph
+    // A rank that is far ahead fills its queue of launches (about a thousand), and the driver then
+    // blocks in a call that another rank may need.
+    MEET_LAYERS = 8,
 };
 
 struct graph {
@@ -250,6 +253,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     device_current(device);
     snprintf(out->name, sizeof out->name, "%s", device->name);
     out->steps_in_flight = 1;
+    out->meet_layers = device->options.ways & WAY_NO_MEETS ? 0 : MEET_LAYERS;
     out->graphs = true;
     out->experts = true;
     out->e4m3 = true;

@@ -8,6 +8,7 @@
 #include "kernels/cuda/loader.h"
 
 #include "kernels/code_source.h"
+#include "kernels/ways.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +107,7 @@ static bool piece_read(struct device *device, char *buffer, const struct weight_
 void loader_read(struct device *device, size_t bytes,
                  void (*run)(void *context, uint32_t part, uint32_t parts), void *context)
 {
-    if (bytes < ALONE_BYTES)
+    if (bytes < ALONE_BYTES || device->options.ways & WAY_ONE_READER)
         run(context, 0, 1);
     else
         readers_run(&device->readers, run, context);

@@ -12,10 +12,6 @@
 
 #include "runtime/model/group.h"
 
-// Number of layers after which ranks wait for each other. A rank that is far ahead fills its queue
-// of launches (about a thousand), and the driver then blocks in a call that another rank may need.
-enum { MEET_LAYERS = 8 };
-
 // Bias 0 of struct forward_op means none.
 _Static_assert(LAYER_QKV_BIAS > 0 && MODEL_EMBED == 0, "no bias is the first of its list");
 
@@ -266,7 +262,7 @@ enum status forward_run(struct model *model, const struct step *host)
     enum status status = list_run(&f, lists->first);
     f.fresh = lists->layer[model->config.layer_kind[0]];
     for (; status == STATUS_OK && f.layer < model->facts.layers; f.layer++) {
-        if (model->meets && f.layer % MEET_LAYERS == MEET_LAYERS - 1)
+        if (model->meets && f.layer % model->meet_layers == model->meet_layers - 1)
             group_meet(model->meets);
         f.weights = model->weights + layer_weight_index(f.layer, 0);
         f.kind = model->config.layer_kind[f.layer];

@@ -143,6 +143,7 @@ struct model {
     struct comm *comm;
     struct model_group *group;
     struct model_group *meets; // group whose ranks wait for each other between layers; NULL: none
+    uint32_t meet_layers;      // number of layers after which they do
 };
 
 // Device addresses: of an activation buffer, of an offset in the state, of the step record.

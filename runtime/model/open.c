@@ -183,6 +183,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     struct device_facts facts;
     parts->api->facts(parts->device, &facts);
     m->parts_apart = m->sizes.ranks > 1 && !facts.sums_in_place;
+    m->meet_layers = facts.meet_layers;
     memcpy(m->shapes, parts->shapes, sizeof m->shapes);
     memcpy(m->kv_strides, parts->kv_strides, sizeof m->kv_strides);
     m->weights_bytes = parts->options.copy_of ? 0 : parts->weights.bytes;
@@ -283,7 +284,7 @@ static enum status others_open(struct model *m, const struct model_plan *plan,
                                     m->comm, options->link};
     if (status == STATUS_OK)
         status = group_open(&m->group, &args, err);
-    for (uint32_t r = 0; r < count && status == STATUS_OK && m->facts.steps_in_flight > 0; r++)
+    for (uint32_t r = 0; r < count && status == STATUS_OK && m->meet_layers > 0; r++)
         models[r]->meets = m->group;
     if (status == STATUS_OK && options->start_ns > 0)
         group_deadline(m->group, options->start_ns);

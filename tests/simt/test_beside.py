@@ -65,6 +65,9 @@ class Beside(unittest.TestCase):
             measured = rows_of(PROGRAMS[1], "--shape", "tiny", "--no-exact")
             _, found, _ = beside.read([{**row, **({"shape": "qwen3-8b"} if "shape" in row else {})} for row in measured], MODEL)
             self.assertEqual(sum(row.predicted is not None for row in found), sum("decode" in r.what and "more" not in r.what for r in found) + 1)
+            split = rows_of(PROGRAMS[1], "--shape", "tiny", "--ranks", "2", "--cases", "1")
+            self.assertTrue(split[0]["ranks"] == 2 and any("step" in row for row in split))
+            self.assertEqual(beside.read(split, MODEL)[1], [])  # the model predicts one GPU
 
     def test_experts_of_the_model_are_predicted_and_others_not(self):
         mixture = predict.Experts("H100", MODEL.kernels)

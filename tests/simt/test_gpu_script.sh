@@ -92,7 +92,7 @@ grep -q "kernels: 1 right" "$work/tree/gpu-results/summary.txt" || { echo "the s
 
 WEFT_SIMT_MMA=hopper gpu 0 first
 says "build ok" "conformance ok" "conformance-fast ok" "test_golden-fast ok" "test_tinystories-serial ok" "step-qwen3-8b-fast ok" \
-    "step-qwen3-30b-a3b-fast ok" "gaps-carveouts ok" "step-qwen3-8b-sectors ok" "mma-sums ok" "sums of bf16: this device follows 25 bits toward zero" \
+    "step-qwen3-30b-a3b-fast ok" "gaps-carveouts ok" "load-one-reader ok" "step-qwen3-8b-sectors ok" "mma-sums ok" "sums of bf16: this device follows 25 bits toward zero" \
     "ops-graphs ok" "counters skipped: ncu is not here" "predictions ok" "sanitizer-memcheck skipped" "others ms"
 [[ $said != *FAILED* ]] || { echo "something failed: $said"; failed=1; }
 for line in "fast: no, serial: no" "fast: 1, serial: no" "fast: no, serial: 1"; do
@@ -111,6 +111,7 @@ rm "$work/bin/compute-sanitizer"
 
 SECOND=1 gpu 0 ranks
 says "start ok" "golden-exact ok" "sums-fast ok" "sums-fast-one-communicator ok" "sums-fast-no-windows ok" "sums-exact ok" \
+    "tp2-fast ok" "tp2-fast-no-windows ok" "tp2-fast-no-meets ok" "tp2-fast-one-communicator ok" \
     "sums of ranks: NCCL 2.28.9, in windows"
 KEEP=1 gpu 0 ranks
 says "build the programs of an earlier build run on this card" "start skipped: fewer than two GPUs here"
