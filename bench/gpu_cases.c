@@ -66,9 +66,8 @@ static void codes_fill(struct bench_codes *c, struct weight_source *source)
     source->int4 = &c->int4;
 }
 
-// Makes a weight of random numbers of deviation 0.02, or of codes, on the device.
-static struct weight weight_of(struct bench *b, const struct bench_held *held, uint32_t n,
-                               uint32_t k, uint64_t seed)
+struct weight held_weight(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
+                          uint64_t seed)
 {
     struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .dtype = held->dtype, .n = n, .k = k}};
     struct weight_source source = {
@@ -96,7 +95,7 @@ static struct weight weight_of(struct bench *b, const struct bench_held *held, u
 
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed)
 {
-    return weight_of(b, &(struct bench_held){DTYPE_BF16, WEIGHT_FLOATS}, n, k, seed);
+    return held_weight(b, &(struct bench_held){DTYPE_BF16, WEIGHT_FLOATS}, n, k, seed);
 }
 
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits)
@@ -174,12 +173,12 @@ void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint
     struct stream_limits limits = {
         .step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n, .e4m3_width = e4m3 ? k : 0};
     struct stream *stream = open_stream(b, &limits);
-    struct product p = {.weight[0] = weight_of(b, held, n, k, 0), .copies = 1};
+    struct product p = {.weight[0] = held_weight(b, held, n, k, 0), .copies = 1};
     if (!b->small)
         p.copies += (uint32_t)((200u << 20) / p.weight[0].bytes);
     p.copies = p.copies > 32 ? 32 : p.copies;
     for (uint32_t i = 1; i < p.copies; i++)
-        p.weight[i] = weight_of(b, held, n, k, i);
+        p.weight[i] = held_weight(b, held, n, k, i);
     uint32_t most = 0;
     for (size_t m = 0; m < count; m++)
         most = rows[m] > most ? rows[m] : most;

@@ -46,6 +46,9 @@ struct bench_held {
     enum dtype dtype;
     enum weight_format format; // WEIGHT_FLOATS, FP8 or FP8_128, int4 or MXFP4
 };
+// Makes a weight of random numbers of deviation 0.02, or of codes whose scales are 1.
+struct weight held_weight(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
+                          uint64_t seed);
 // Times a product for each row count, the last row count first.
 void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
                 const uint32_t *rows, size_t count);
@@ -77,8 +80,11 @@ void bench_experts(struct bench *b);
 // gpu_rows.c: norms, SwiGLU, qkv_post, sampling in five forms, launch gaps and the latency of a
 // signal to the host.
 struct stream *rows_stream(struct bench *b);
-void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width);
-void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width);
+// next: weight of the product that follows, in an FP8 format, or NULL.
+void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width,
+                const struct weight *next);
+void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width,
+                  const struct weight *next);
 void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens);
 void bench_sample(struct bench *b, uint32_t vocab, uint32_t most); // up to `most` rows
 void bench_rows(struct bench *b);

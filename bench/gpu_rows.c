@@ -21,7 +21,9 @@ static uint32_t token_sizes(const struct bench *b)
 struct stream *rows_stream(struct bench *b)
 {
     struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192},
-                                   .width_max = 32768};
+                                   .width_max = 32768,
+                                   .e4m3_width = 16384,
+                                   .products_padded = true};
     return open_stream(b, &limits);
 }
 
@@ -41,7 +43,24 @@ static struct weight ones_of(struct bench *b, uint32_t n)
     return w;
 }
 
-void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width)
+// Prints the row of an op whose output is the input of a product with `next` (or NULL), in FP8: the
+// op then writes codes, too. elements: bytes per element without codes.
+static void before_product(struct bench *b, const char *op, const struct weight *next,
+                           uint32_t rows, uint32_t width, double seconds, double elements)
+{
+    bool blocks = next && next->shape.parts[0].format == WEIGHT_FP8_128;
+    char what[64], shape[64];
+    snprintf(what, sizeof what, "%s%s", op,
+             !next    ? ""
+             : blocks ? " before fp8_128"
+                      : " before fp8");
+    snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
+    b->print(b, &(struct bench_row){what, shape, seconds,
+                                    (elements + (next != NULL)) * rows * width, 0});
+}
+
+void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width,
+                const struct weight *next)
 {
     struct weight residual = random_weight(b, rows, width, 1),
                   add = random_weight(b, rows, width, 2);
@@ -53,38 +72,38 @@ void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t 
                                  .out = out.data,
                                  .rows = rows,
                                  .width = width,
-                                 .epsilon = 1e-6f};
-    char shape[64];
+                                 .epsilon = 1e-6f,
+                                 .next = next};
     need(b->api->ops->rms_norm(stream, &args), "rms_norm");
     settle(b, stream);
     double start = clock_s();
     for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->ops->rms_norm(stream, &args), "rms_norm");
     settle(b, stream);
-    snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
-    b->print(b, &(struct bench_row){"add_rms_norm", shape, (clock_s() - start) / b->repeats,
-                                    8.0 * rows * width, 0});
+    before_product(b, "add_rms_norm", next, rows, width, (clock_s() - start) / b->repeats, 8);
     weight_free(b, residual);
     weight_free(b, add);
     weight_free(b, out);
     weight_free(b, weight);
 }
 
-void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width)
+void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width,
+                  const struct weight *next)
 {
     struct weight in = random_weight(b, rows, 2 * width, 1), out = random_weight(b, rows, width, 2);
-    struct swiglu_args args = {
-        .act = DTYPE_BF16, .in = in.data, .out = out.data, .rows = rows, .width = width};
-    char shape[64];
+    struct swiglu_args args = {.act = DTYPE_BF16,
+                               .in = in.data,
+                               .out = out.data,
+                               .rows = rows,
+                               .width = width,
+                               .next = next};
     need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
     double start = clock_s();
     for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
-    snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
-    b->print(b, &(struct bench_row){"swiglu", shape, (clock_s() - start) / b->repeats,
-                                    6.0 * rows * width, 0});
+    before_product(b, "swiglu", next, rows, width, (clock_s() - start) / b->repeats, 6);
     weight_free(b, in);
     weight_free(b, out);
 }
@@ -367,14 +386,31 @@ void bench_loads(struct bench *b)
     b->api->stream_close(stream);
 }
 
+// Norms and gates that write codes: in the default mode, of more than 32 rows.
+static void bench_fused(struct bench *b, struct stream *stream)
+{
+    static const struct bench_held held = {DTYPE_BF16, WEIGHT_FP8};
+    uint32_t widths[] = {4096, b->small ? 128 : 12288};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct weight next = held_weight(b, &held, 16, widths[i], 1);
+        for (uint32_t rows = b->small ? 33 : 64; rows <= 8192; rows *= b->small ? 8192 : 8)
+            (i == 0 ? bench_norm : bench_swiglu)(b, stream, rows, widths[i], &next);
+        weight_free(b, next);
+    }
+}
+
 void bench_rows(struct bench *b)
 {
     struct stream *stream = rows_stream(b);
+    struct device_facts facts;
+    b->api->facts(b->device, &facts);
     for (uint32_t i = 0; i < token_sizes(b); i++) {
-        bench_norm(b, stream, token_counts[i], b->small ? 256 : 4096);
-        bench_swiglu(b, stream, token_counts[i], b->small ? 256 : 12288);
+        bench_norm(b, stream, token_counts[i], b->small ? 256 : 4096, NULL);
+        bench_swiglu(b, stream, token_counts[i], b->small ? 256 : 12288, NULL);
         bench_qkv_post(b, stream, token_counts[i]);
     }
+    if (!facts.exact)
+        bench_fused(b, stream);
     bench_gaps(b);
     bench_signal(b, stream);
     b->api->stream_close(stream);

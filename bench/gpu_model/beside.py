@@ -60,9 +60,11 @@ def kernel(model, op, shape, exact):
             return model.decode_attention(*one, fp8)
         one = numbers(r"prefill 1 x (\d+), dim 128, group 4", shape)
         return model.prefill_attention(*one, fp8=fp8) if one else None
-    if op == "add_rms_norm":
+    if op in ("add_rms_norm", "add_rms_norm before fp8"):
         rows, width = numbers(r"rows (\d+) width (\d+)", shape)
-        return model.rows("add and norm of 4096: a row", rows, rows * width * 8) if width == 4096 else None
+        return model.norm(rows, op != "add_rms_norm") if width == 4096 else None
+    if op == "swiglu before fp8":
+        return model.gate(*numbers(r"rows (\d+) width (\d+)", shape), True)
     if op == "swiglu":
         rows, width = (65536, 8192) if shape.startswith("large: ") else numbers(r"rows (\d+) width (\d+)", shape)
         return model.rows("SwiGLU of 14336: a row", rows * width / 14336, rows * width * 6)

@@ -15,17 +15,46 @@ OTHERS = {("Llama-3.1-8B", 1): 4.2, ("Llama-3.1-8B", 32): 5.4, ("Llama-3.1-8B", 
           ("Qwen3-30B-A3B", 1): 3.7, ("Qwen3-30B-A3B", 32): 12.5, ("Qwen3-30B-A3B", 256): 19.9}
 
 
-def dense_step(m, rows, fp8_keys, held="FP8"):
-    """Returns the time, bound and error of a step of Llama-3.1-8B."""
+def dense_step(m, rows, fp8_keys, held="FP8", apart=False, kind="decode"):
+    """Returns the time, bound and error of a step of Llama-3.1-8B: one token of `rows` sequences at KEYS, or a prompt of `rows` tokens.
+    apart: all activations are rounded to FP8 in launches of their own."""
     shape = SHAPES["Llama-3.1-8B"]
-    layer = m.layer(shape, "decode", rows, KEYS, False)
+    step = (kind, rows, KEYS) if kind == "decode" else (kind, 1, rows)
+    layer = m.layer(shape, *step, False)
     width, inter = m.hidden + 2 * m.kv_heads * DIM, shape["inter"]
-    layer["products"] = added(m.codes_product(rows, n, k, held) for n, k in (
-        (width, m.hidden), (m.hidden, m.hidden), (2 * inter, m.hidden), (m.hidden, inter)))
-    layer["attention"] = m.decode_attention(rows, KEYS, True) if fp8_keys else m.decode_attention(rows, KEYS)
-    parts, _ = m.step(shape, "decode", rows, KEYS)
+    codes = held.startswith("FP8") and rows > 32 and not apart
+    layer["products"] = added(m.codes_product(rows, n, k, held, rounds or not codes) for n, k, rounds in (
+        (width, m.hidden, False), (m.hidden, m.hidden, True), (2 * inter, m.hidden, False), (m.hidden, inter, False)))
+    layer["norms"] = added([m.norm(rows, codes)] * 2)
+    layer["SwiGLU"] = m.gate(rows, inter, codes)
+    if kind == "decode":
+        layer["attention"] = m.decode_attention(rows, KEYS, True) if fp8_keys else m.decode_attention(rows, KEYS)
+    elif fp8_keys:
+        layer["attention"] = m.prefill_attention(rows, fp8=True)
+    parts, _ = m.step(shape, *step)
     time, bound, error = added([added([added(layer.values())] * shape["layers"]), parts["head and sampling"]])
     return time, bound, error
+
+
+def rounding_table(kernels):
+    """Returns the table of the kernels that write FP8 codes, and of steps with both ways of rounding."""
+    lines = ["| Llama-3.1-8B in FP8, keys and values in bfloat16 | rounded apart | with the output |", "| --- | --- | --- |"]
+
+    def row(what, scale, *times):
+        lines.append("| %s | %s |" % (what, " | ".join("%.1f ± %.1f" % (t[0] * scale, t[2] * scale) for t in times)))
+
+    inter = SHAPES["Llama-3.1-8B"]["inter"]
+    for card in ("H100", "H200"):
+        m = Model(card, kernels)
+        for rows in (64, 256, 8192):
+            row("%s, norm and its codes, %d rows, us" % (card, rows), 1e6, added([m.norm(rows), m.rounding(rows, m.hidden)]), m.norm(rows, True))
+            row("%s, SwiGLU and its codes, %d rows, us" % (card, rows), 1e6, added([m.gate(rows, inter), m.rounding(rows, inter)]),
+                m.gate(rows, inter, True))
+            row("%s, codes of attention's output, %d rows, us" % (card, rows), 1e6, m.rounding(rows, m.hidden), m.rounding(rows, m.hidden))
+        for kind, rows in (("decode", 64), ("decode", 256), ("prefill", 8192)):
+            what = "decode of %d streams at 1,024 keys" % rows if kind == "decode" else "prefill of 8,192"
+            row("%s, %s, ms" % (card, what), 1e3, *(dense_step(m, rows, False, "FP8", apart, kind) for apart in (True, False)))
+    return lines
 
 
 def mixture_step(m, rows, fp8_keys):

@@ -180,7 +180,7 @@ def tables_of(before, after):
     """Returns the lines of each table of the page."""
     models = [Model(name, after) for name in ("H100", "H200", "A100")]
     return {"after kernels": kernel_table(models[0]), "after steps": step_table(models, fit.measured()[3]), "counts": counts_table(before, after),
-            "aims": aims_table(before, after), "experts": experts_tables(after), "formats": formats.table(after), "four bits": formats.four_bits_table(after),
+            "aims": aims_table(before, after), "experts": experts_tables(after), "formats": formats.table(after), "rounding": formats.rounding_table(after), "four bits": formats.four_bits_table(after),
             "constants": fit.constants_table(),
             "held out": fit.held_out_table(after), "renewed": fit.renewed_table(after), "peers": fit.peers_table(after)}
 

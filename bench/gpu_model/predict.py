@@ -131,16 +131,33 @@ class Model:
             items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
-    def codes_product(self, tokens, n, k, held="FP8"):
+    def rounding(self, tokens, k):
+        """Returns the time of the kernel that rounds x[tokens][k] to FP8."""
+        return self.rows("rounding of 4096, FP8: a row", tokens * k / 4096, 3 * tokens * k)
+
+    def norm(self, tokens, codes=False):
+        """Returns the time of add and norm. codes: it also writes its output as FP8 codes (decision 0076)."""
+        units = tokens * self.hidden / 4096
+        if codes:
+            return self.rows("add, norm and codes of 4096, FP8: a row", units, tokens * self.hidden * 9)
+        return self.rows("add and norm of 4096: a row", units, tokens * self.hidden * 8)
+
+    def gate(self, tokens, inter, codes=False):
+        """Returns the time of SwiGLU. codes: it also writes its output as FP8 codes."""
+        units = tokens * inter / 14336
+        if codes:
+            return self.rows("SwiGLU and codes of 14336, FP8: a row", units, tokens * inter * 7)
+        return self.rows("SwiGLU of 14336: a row", units, tokens * inter * 6)
+
+    def codes_product(self, tokens, n, k, held="FP8", apart=True):
         """Returns the time of a product with weights held as codes in the default mode: of weft's kernel, or, in FP8 above 32 tokens, of
-        cuBLASLt's FP8 product if that is faster. The latter includes the kernel that rounds x, by its bytes: two read and one written for each element."""
+        cuBLASLt's FP8 product if that is faster. apart: the latter includes the kernel that rounds x; else the op before wrote codes."""
         own = self.own_product(tokens, n, k, held)
         if tokens <= 32 or not held.startswith("FP8"):
             return own
-        moved = 3 * tokens * k
-        rounding = self.timed(moved / (self.rate * self.card["memory_share"]), moved / self.rate, "memory")
-        time, bound, error = added([rounding, self.library_product(tokens, n, k, "fp8")])
-        return min(own, (time, bound - rounding[1], error))
+        time, bound, error = self.library_product(tokens, n, k, "fp8")
+        rounding = self.rounding(tokens, k) if apart else (0, 0, 0)
+        return min(own, (time + rounding[0], bound, error + rounding[2]))
 
     def part_keys(self, tiles, longest):
         """Returns the keys of a part as attn_plan.c splits a step of `tiles` tiles, of which a row has at most `longest`."""
@@ -207,12 +224,12 @@ class Model:
         tokens = rows if kind == "decode" else context
         inter = shape["inter"]
         width = self.hidden + 2 * self.kv_heads * DIM
-        norm = self.rows("add and norm of 4096: a row", tokens, tokens * self.hidden * 8)
+        norm = self.norm(tokens)
         return {"products": added([product(tokens, width, self.hidden), product(tokens, self.hidden, self.hidden),
                                    product(tokens, 2 * inter, self.hidden), product(tokens, self.hidden, inter)]),
                 "attention": self.decode_attention(rows, context) if kind == "decode" else self.prefill_attention(context),
                 "norms": added([norm, norm]),
-                "SwiGLU": self.rows("SwiGLU of 14336: a row", tokens * inter / 14336, tokens * inter * 6),
+                "SwiGLU": self.gate(tokens, inter),
                 "heads and KV": self.rows("heads and KV, 32 and 8 of 128: a row", tokens,
                                           tokens * DIM * (2 * (2 * (self.heads + self.kv_heads) + 2 * self.kv_heads) + 4))}
 
@@ -278,13 +295,15 @@ class Experts(Model):
         """Returns {part: (seconds, bound, error)} of a decode step in the default mode, and its bound. held: of the weights of layers,
         without the router; experts held as codes have weft's own kernels."""
         product = self.product if held == "bfloat16" else lambda tokens, n, k: self.codes_product(tokens, n, k, held)
+        codes = held.startswith("FP8") and rows > 32  # the norm before q, k and v writes them
+        first = (lambda tokens, n, k: self.codes_product(tokens, n, k, held, False)) if codes else product
         heads = (self.heads + 2 * self.kv_heads) * DIM
-        norm = self.rows("add and norm of 4096: a row", rows * self.hidden / 4096, rows * self.hidden * 8)
+        norm = [self.norm(rows, codes), self.norm(rows)]
         norms = self.rows("heads and KV, 32 and 8 of 128: a row", rows * (self.heads + 2 * self.kv_heads) / 48, rows * heads * 4)
-        dense = [product(rows, heads, self.hidden), product(rows, self.hidden, self.heads * DIM), self.product(rows, self.experts, self.hidden)]
+        dense = [first(rows, heads, self.hidden), product(rows, self.hidden, self.heads * DIM), self.product(rows, self.experts, self.hidden)]
         attention = self.decode_attention(rows, context, True) if fp8_keys else self.decode_attention(rows, context)
         layer = {"experts": added(self.mixture(rows, held).values()), "other products": added(dense), "attention": attention,
-                 "norms, heads and KV": added([norm, norm, norms])}
+                 "norms, heads and KV": added([*norm, norms])}
         out = {name: added([times] * self.layers) for name, times in layer.items()}
         others = [self.timed(0, 0, "instructions")] * 6
         out["head and sampling"] = added([self.product(rows, self.vocab, self.hidden), self.sampling(rows, self.vocab), *others])

@@ -64,6 +64,12 @@ ROWS = [
        GEMM % (128, 1024, 64), 64) for name, held in HELD.items()],
     ("add and norm of 4096: a row", "rms_kernel", "add_rms_norm, rows 4 width 4096", "add_rms_norm, rows 8 width 4096", 4),
     ("SwiGLU of 14336: a row", "swiglu_kernel", "swiglu, rows 4 width 14336", "swiglu, rows 8 width 14336", 4),
+    *[("%s of %d, %s: a row" % (what, width, held), kernel, "%s %s, rows 36 width %d" % (case, held.lower(), width),
+       "%s %s, rows 40 width %d" % (case, held.lower(), width), 4)
+      for held in ("FP8", "FP8_128") for what, width, kernel, case in (
+          ("add, norm and codes", 4096, "rms_codes_kernel", "add_rms_norm before"),
+          ("SwiGLU and codes", 14336, "gate_codes_kernel", "swiglu before"),
+          ("rounding", 4096, "quantize_kernel", "rounding"))],
     ("heads and KV, 32 and 8 of 128: a row", "qkv_post_kernel", "qkv_post, tokens 4 heads 32/8 dim 128, QK-norm",
      "qkv_post, tokens 8 heads 32/8 dim 128, QK-norm", 4),
     *[("sampling of 32768, %s: a row" % form, "sample_", "sample, %s, rows 1, vocabulary 32768" % form, None, 1)

@@ -79,17 +79,80 @@ static void rows(struct bench *b)
 {
     struct stream *stream = rows_stream(b);
     for (uint32_t count = 4; count <= 8; count += 4) {
-        bench_norm(b, stream, count, 4096);
-        bench_swiglu(b, stream, count, 14336);
+        bench_norm(b, stream, count, 4096, NULL);
+        bench_swiglu(b, stream, count, 14336, NULL);
         bench_qkv_post(b, stream, count);
     }
     b->api->stream_close(stream);
     bench_sample(b, 32768, 1);
 }
 
-int main(int argc, char **argv)
+// A product in the default mode whose input no op wrote as codes.
+static void rounded_product(struct bench *b, struct stream *stream, const struct weight *weight,
+                            uint32_t rows)
+{
+    uint32_t n = weight->shape.n, k = weight->shape.k;
+    bool blocks = weight->shape.parts[0].format == WEIGHT_FP8_128;
+    struct weight x = random_weight(b, rows, k, 1);
+    void *y = device_alloc(b, (size_t)(rows + PRODUCT_ROWS_UNIT) * n * 2);
+    char shape[64];
+    need(b->api->ops->gemm(stream, &(struct gemm_args){.x_dtype = DTYPE_BF16,
+                                                       .y_dtype = DTYPE_BF16,
+                                                       .x = x.data,
+                                                       .y = y,
+                                                       .weight = weight,
+                                                       .rows = rows,
+                                                       .x_stride = k,
+                                                       .y_stride = n}),
+         "gemm");
+    settle(b, stream);
+    snprintf(shape, sizeof shape, "rows %u width %u", rows, k);
+    b->print(b, &(struct bench_row){blocks ? "rounding fp8_128" : "rounding fp8", shape, 0, 0, 0});
+    b->api->memory_free(b->device, x.data, x.bytes);
+    b->api->memory_free(b->device, y, 0);
+}
+
+// Activations as FP8 codes, which only the default mode has.
+static void activation_codes(struct bench *b)
+{
+    static const struct bench_held held[] = {{DTYPE_BF16, WEIGHT_FP8},
+                                             {DTYPE_BF16, WEIGHT_FP8_128}};
+    struct stream *stream = rows_stream(b);
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+        struct weight up = held_weight(b, &held[i], 16, 4096, 1),
+                      down = held_weight(b, &held[i], 16, 14336, 1);
+        for (uint32_t count = 36; count <= 40; count += 4) {
+            bench_norm(b, stream, count, 4096, &up);
+            bench_swiglu(b, stream, count, 14336, &down);
+            rounded_product(b, stream, &up, count);
+        }
+        b->api->memory_free(b->device, up.data, up.bytes);
+        b->api->memory_free(b->device, down.data, down.bytes);
+    }
+    b->api->stream_close(stream);
+}
+
+static bool counts_open(struct bench *b, bool exact)
 {
     struct error err = {0};
+    struct device_options options = {.exact = exact};
+    if (b->api->open(&b->device, &options, &err) != STATUS_OK) {
+        printf("kernel_counts: %s\n", err.text);
+        return false;
+    }
+    need(b->api->host_alloc(b->device, (void **)&b->done, 64, NULL), "host memory");
+    b->signals = 0;
+    return true;
+}
+
+static void counts_close(struct bench *b)
+{
+    b->api->host_free(b->device, b->done, 64);
+    b->api->close(b->device);
+}
+
+int main(int argc, char **argv)
+{
     struct bench b = {.api = weft_device_plugin(), .small = true, .print = counts_print};
     const char *texts = NULL;
     for (int i = 1; i < argc; i++) {
@@ -97,19 +160,18 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--texts") == 0 && i + 1 < argc)
             texts = argv[++i];
     }
-    struct device_options options = {.exact = true};
-    if (b.api->open(&b.device, &options, &err) != STATUS_OK) {
-        printf("kernel_counts: %s\n", err.text);
+    if (!counts_open(&b, true))
         return 1;
-    }
-    need(b.api->host_alloc(b.device, (void **)&b.done, 64, NULL), "host memory");
     attention(&b);
     products(&b);
     rows(&b);
+    counts_close(&b);
+    if (!counts_open(&b, false))
+        return 1;
+    activation_codes(&b);
     if (texts)
         ptx_texts_write(texts);
-    b.api->host_free(b.device, b.done, 64);
-    b.api->close(b.device);
+    counts_close(&b);
     step_counts(b.api);
     if (simt_first_report()[0] != 0)
         printf("kernel_counts: %s\n", simt_first_report());
