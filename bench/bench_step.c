@@ -7,7 +7,7 @@
 // file instead of the dummy: decode at batch 1, 8 and 16, and a shorter prefill. On the cpu device
 // decode at batch 1 is also compared with a pass that only reads the weights of the products.
 //
-// Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
+// Usage: bench_step [bfloat16|int8|float32|float16|fp8] [threads] [--device cpu|cuda|simt]
 //        [--library FILE] [--no-exact] [--no-overlap-kernels]
 //        [--model PATH] [--batch ROWS: only decode at this batch, up to 32]
 //        [--shape qwen2.5-0.5b|qwen3-8b|qwen3-30b-a3b|xlm-r-large]
@@ -243,6 +243,8 @@ static void word_read(struct step_args *args, const char *word)
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (strcmp(word, dtype_name((enum dtype)i)) == 0)
             args->dtype = i;
+    if (strcmp(word, "fp8") == 0) // of weights, not of keys and values
+        args->dtype = MODEL_FP8;
     if (word[0] >= '0' && word[0] <= '9')
         args->threads = (uint32_t)strtoul(word, NULL, 10);
 }

@@ -274,7 +274,7 @@ stage_first() {
     models_conform exact 12 WEFT_TEST_SERIAL=
     models_conform fast 12 WEFT_TEST_FAST=1
     models_conform serial 6 WEFT_TEST_SERIAL=1
-    whole step-qwen3-8b-fast 42 qwen3-8b --no-exact
+    whole step-qwen3-8b-fast 34 qwen3-8b --no-exact
     whole step-qwen3-8b-exact 40 qwen3-8b
     whole step-qwen3-30b-a3b-fast 44 qwen3-30b-a3b --no-exact
     step ops-graphs 14 "$bin/gpu_ops" fast graphs
@@ -284,6 +284,8 @@ stage_first() {
     step load-one-reader 6 "$bin/gpu_ops" fast gaps --ways one-reader
     whole step-qwen3-8b-sectors 14 qwen3-8b --no-exact --cases 1 --ways sectors
     whole step-qwen3-8b-carveouts 14 qwen3-8b --no-exact --cases 1 --ways carveouts
+    whole step-qwen3-8b-fp8 15 qwen3-8b fp8 --no-exact --cases 3
+    whole step-qwen3-8b-fp8-round-apart 15 qwen3-8b fp8 --no-exact --cases 3 --ways round-apart
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
         planned=$((planned + 13))
@@ -291,13 +293,13 @@ stage_first() {
         step torch 13 python3 bench/gpu_torch.py
     fi
     # the rows are left out: times under a profiler measure the profiler
-    finding counters 25 ncu bash -c "set -o pipefail; ncu --clock-control none --metrics $counters --launch-count 40 \
+    finding counters 19 ncu bash -c "set -o pipefail; ncu --clock-control none --metrics $counters --launch-count 40 \
         '$bin/gpu_ops' fast small | grep -v '^{'" "$bin/gpu_ops"
     step kernels 25 "$bin/gpu_kernels"
     step device 10 "$bin/gpu_device"
     predictions 3
     for tool in memcheck racecheck synccheck initcheck; do
-        finding "sanitizer-$tool" 10 compute-sanitizer compute-sanitizer --tool $tool --error-exitcode 7 "$bin/conformance" cuda \
+        finding "sanitizer-$tool" 6 compute-sanitizer compute-sanitizer --tool $tool --error-exitcode 7 "$bin/conformance" cuda \
             "$bin/libweft_cuda.so" gemm few
     done
     [ $plan = no ] || return 0

@@ -10,7 +10,7 @@ struct step_args {
     // library: NULL is the default path of the device; shape: NULL is the mode of products only
     const char *device, *library, *shape;
     const char *model; // products only: a folder or GGUF file; NULL: a dummy model
-    int dtype;         // enum dtype, or -1: bfloat16
+    int dtype;         // enum dtype, MODEL_FP8, or -1: bfloat16
     uint32_t threads;
     uint32_t batch; // products only: rows of the decode steps; 0: several numbers, and a prefill
     uint32_t cases; // most cases that are run of each shape; 0: all

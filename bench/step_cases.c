@@ -384,6 +384,12 @@ static double encoder_case(struct bench *b, const struct step_case *c)
     return median(times, PASSES);
 }
 
+// Returns true if the weights of the layers' products are FP8 codes.
+static bool held_fp8(const struct model_facts *f)
+{
+    return strcmp(f->formats, "FP8") == 0;
+}
+
 // Counts the bytes that must be read (weights, keys and values) and the operations that must be
 // done.
 static void work_count(double *bytes, double *flops, const struct bench *b,
@@ -406,7 +412,8 @@ static void work_count(double *bytes, double *flops, const struct bench *b,
     double pairs = (double)c->decodes * c->context +
                    (double)c->prefills * c->length * c->length * (s->encoder ? 1 : 0.5);
     double kv_token = f->block_tokens > 0 ? (double)f->block_bytes / f->block_tokens : 0;
-    *bytes = (read * s->layers + head) * (double)dtype_bytes(f->dtype) +
+    double element = (double)dtype_bytes(f->dtype);
+    *bytes = read * s->layers * (held_fp8(f) ? 1 : element) + head * element +
              kv_token * c->decodes * c->context;
     *flops = 2 * layer * s->layers * tokens + 2 * head * sampled +
              4.0 * s->heads * s->dim * s->layers * pairs;
@@ -469,7 +476,8 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     b->api.facts(b->device, &facts);
     printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"serial\":%s,"
            "\"ways\":%u,\"ranks\":%u,\"open_ms\":%.0f,\"left_mb\":%.0f}\n",
-           facts.name, shape->name, dtype_name(model_facts(b->model)->dtype),
+           facts.name, shape->name,
+           held_fp8(model_facts(b->model)) ? "fp8" : dtype_name(model_facts(b->model)->dtype),
            args->exact ? "true" : "false", args->serial ? "true" : "false", args->ways,
            model_facts(b->model)->ranks, now_ms() - start, (double)facts.memory_available * 1e-6);
     if (!shape->encoder)

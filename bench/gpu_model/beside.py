@@ -19,6 +19,7 @@ import pathlib
 import re
 import sys
 
+import formats
 import predict
 from cards import cards
 
@@ -80,19 +81,22 @@ def kernel(model, op, shape, exact):
     raise ValueError("no op of the model is called %s" % op)
 
 
-def step(model, case, shape, exact):
-    """Returns the prediction for a row of bench_step."""
+def step(model, case, shape, exact, dtype="bfloat16"):
+    """Returns the prediction for a row of bench_step. dtype: of the weights; in fp8 only steps of Qwen3-8B are predicted."""
     if exact or shape not in ("qwen3-8b", "qwen3-30b-a3b"):
         return None
     one = numbers(r"decode (\d+) at (\d+)", case)
     if shape == "qwen3-30b-a3b":
-        if not one:
+        if not one or dtype == "fp8":
             return None
         parts, bound = experts_of(model).step(*one)
         time, _, error = predict.added(parts.values())
         return time, bound, error
     if not one and case != "prefill 8192":
         return None
+    if dtype == "fp8":
+        kind, rows, keys = ("decode", *one) if one else ("prefill", 8192, 0)
+        return formats.dense_step(model, rows, False, kind=kind, keys=keys, shape=QWEN3)
     parts, bound = model.step(QWEN3, *(("decode", *one) if one else ("prefill", 1, 8192)))
     time, _, error = predict.added(parts.values())
     return time, bound, error
@@ -124,8 +128,8 @@ def read(rows, model):
                                head.get("graphs", False)))
         elif "step" in row:
             if not head.get("serial") and head.get("ranks", 1) == 1:
-                steps.append(Row("%s, %s" % (row["shape"], row["step"]), row["ms"] * 1e-3,
-                                 step(model, row["step"], row["shape"], row["exact"]), row["exact"], True))
+                steps.append(Row("%s, %s%s" % (row["shape"], "fp8, " * (head.get("dtype") == "fp8"), row["step"]), row["ms"] * 1e-3,
+                                 step(model, row["step"], row["shape"], row["exact"], head.get("dtype")), row["exact"], True))
         else:
             raise ValueError("no row of gpu_ops or bench_step: %s" % row)
     return kernels, steps, apart

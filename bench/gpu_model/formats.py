@@ -15,11 +15,10 @@ OTHERS = {("Llama-3.1-8B", 1): 4.2, ("Llama-3.1-8B", 32): 5.4, ("Llama-3.1-8B", 
           ("Qwen3-30B-A3B", 1): 3.7, ("Qwen3-30B-A3B", 32): 12.5, ("Qwen3-30B-A3B", 256): 19.9}
 
 
-def dense_step(m, rows, fp8_keys, held="FP8", apart=False, kind="decode"):
-    """Returns the time, bound and error of a step of Llama-3.1-8B: one token of `rows` sequences at KEYS, or a prompt of `rows` tokens.
+def dense_step(m, rows, fp8_keys, held="FP8", apart=False, kind="decode", keys=KEYS, shape=SHAPES["Llama-3.1-8B"]):
+    """Returns the time, bound and error of a step: one token of `rows` sequences at `keys`, or a prompt of `rows` tokens.
     apart: all activations are rounded to FP8 in launches of their own."""
-    shape = SHAPES["Llama-3.1-8B"]
-    step = (kind, rows, KEYS) if kind == "decode" else (kind, 1, rows)
+    step = (kind, rows, keys) if kind == "decode" else (kind, 1, rows)
     layer = m.layer(shape, *step, False)
     width, inter = m.hidden + 2 * m.kv_heads * DIM, shape["inter"]
     codes = held.startswith("FP8") and rows > 32 and not apart
@@ -28,7 +27,7 @@ def dense_step(m, rows, fp8_keys, held="FP8", apart=False, kind="decode"):
     layer["norms"] = added([m.norm(rows, codes)] * 2)
     layer["SwiGLU"] = m.gate(rows, inter, codes)
     if kind == "decode":
-        layer["attention"] = m.decode_attention(rows, KEYS, True) if fp8_keys else m.decode_attention(rows, KEYS)
+        layer["attention"] = m.decode_attention(rows, keys, True) if fp8_keys else m.decode_attention(rows, keys)
     elif fp8_keys:
         layer["attention"] = m.prefill_attention(rows, fp8=True)
     parts, _ = m.step(shape, *step)

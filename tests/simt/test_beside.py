@@ -128,6 +128,12 @@ class Beside(unittest.TestCase):
         self.assertEqual(verdicts(ops(short)), ["slower"])
         self.assertEqual(verdicts(ops(short, ("launch gap", "400 launches, each", 3.0))), ["host: launches take as long"])
 
+    def test_steps_with_weights_in_fp8(self):
+        plain, fp8 = (beside.step(MODEL, "decode 256 at 1024", "qwen3-8b", False, dtype)[0] for dtype in ("bfloat16", "fp8"))
+        self.assertLess(fp8, 0.97 * plain)
+        self.assertIsNone(beside.step(MODEL, "decode 1 at 1024", "qwen3-30b-a3b", False, "fp8"))
+        self.assertEqual(verdicts(steps(("decode 256 at 1024", 1e3 * fp8), dtype="fp8")), ["right"])
+
     def test_steps_one_after_another_and_exact_ones_are_not_predicted(self):
         self.assertEqual(verdicts(steps(("decode 1 at 1024", 6.2))), ["right"])
         self.assertEqual(verdicts(steps(("decode 1 at 1024", 9.9))), ["slower"])
