@@ -206,3 +206,42 @@ void bench_experts(struct bench *b)
     b->api->memory_free(b->device, m.out, out_bytes);
     b->api->stream_close(stream);
 }
+
+static void one_expert_launch(struct bench *b, struct stream *stream, void *context, uint32_t i)
+{
+    (void)i;
+    need(b->api->ops->gemm_experts(stream, context), "gemm_experts");
+}
+
+void bench_one_expert(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
+                      uint32_t rows)
+{
+    struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = rows}, .width_max = n};
+    struct stream *stream = open_stream(b, &limits);
+    struct weight matrix = held_weight(b, held, n, k, 0), x = random_weight(b, rows, k, 99);
+    uint32_t offset[] = {0, rows};
+    void *y = device_alloc(b, (size_t)rows * n * 2);
+    uint32_t *offsets = device_alloc(b, sizeof offset);
+    struct routing routing = {.offset = offsets, .token_count = rows, .experts = 1, .chosen = 1};
+    routing.id = routing.order = routing.place = offsets; // not read, because x has sorted rows
+    routing.weight = y;
+    need(b->api->upload(b->device, offsets, offset, sizeof offset, NULL), "offsets");
+    struct gemm_experts_args args = {.act = DTYPE_BF16,
+                                     .routing = routing,
+                                     .x = x.data,
+                                     .weight = &matrix,
+                                     .y = y,
+                                     .x_stride = (k + 31) / 32 * 32,
+                                     .y_stride = n,
+                                     .sorted = 1};
+    char shape[64];
+    snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows);
+    double seconds = bench_time(b, stream, one_expert_launch, &args);
+    double bytes = (double)matrix.bytes + 2.0 * rows * (n + k);
+    b->print(b, &(struct bench_row){"gemm_experts", shape, seconds, bytes, 2.0 * n * k * rows});
+    b->api->memory_free(b->device, matrix.data, matrix.bytes);
+    b->api->memory_free(b->device, x.data, x.bytes);
+    b->api->memory_free(b->device, y, (size_t)rows * n * 2);
+    b->api->memory_free(b->device, offsets, sizeof offset);
+    b->api->stream_close(stream);
+}

@@ -46,7 +46,8 @@ struct bench_held {
     enum dtype dtype;
     enum weight_format format; // WEIGHT_FLOATS, FP8 or FP8_128, int4 or MXFP4
 };
-// Makes a weight of random numbers of deviation 0.02, or of codes whose scales are 1.
+// Makes a weight [n][k] of random numbers of deviation 0.02, or of codes whose scales are 1, on the
+// device.
 struct weight held_weight(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
                           uint64_t seed);
 // Times a product for each row count, the last row count first.
@@ -76,6 +77,9 @@ bench_launch attention_launch; // context: struct attention
 
 // gpu_experts.c: route, gemm_experts and combine in the shape of Qwen3-30B-A3B.
 void bench_experts(struct bench *b);
+// Times gemm_experts for one expert, a matrix [n][k], that `rows` tokens choose.
+void bench_one_expert(struct bench *b, const struct bench_held *held, uint32_t n, uint32_t k,
+                      uint32_t rows);
 
 // gpu_rows.c: norms, SwiGLU, qkv_post, sampling in five forms, launch gaps and the latency of a
 // signal to the host.

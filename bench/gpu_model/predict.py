@@ -120,15 +120,16 @@ class Model:
         return library if self.frozen or tokens > 32 else min(library, self.own_product(tokens, n, k))
 
     def own_product(self, tokens, n, k, held="bfloat16"):
-        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide. Weights held
-        as codes are counted for 1 to 8 and 17 to 32 tokens."""
+        """Returns the time of a product in exact mode: gemm_small up to 32 tokens, otherwise gemm_wide, which also has products of 17 to 32
+        tokens if there are as many tiles as processors. Weights held as codes are counted for 1 to 8 and 17 to 32 tokens."""
         moved, flops = n * k * WEIGHT_BYTES[held] + 2 * tokens * (n + k), 2 * tokens * n * k
-        if tokens <= 32:
+        few, wide = tokens <= 32, 16 < tokens <= 32 and n // 128 >= self.card["processors"] and not self.frozen
+        if few and not wide:
             kernel = self.kernel("product, %d tokens, %s: a slab" % (1 if tokens <= 8 else 16 if tokens <= 16 else 32, held))
             items = [k / 32 / 8] * (n // 16)
         else:
-            kernel = self.kernel("product, many tokens, %s: a step" % held)
-            items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
+            kernel = self.kernel("product, %s, %s: a step" % ("32 tokens, wide" if wide else "many tokens", held))
+            items = [k / 64] * (n // 128 * math.ceil(tokens / (32 if wide else 64)))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
     def rounding(self, tokens, k):
@@ -251,7 +252,7 @@ class Model:
 
 
 class Experts(Model):
-    """A mixture of experts: the shape of Qwen3-30B-A3B in bfloat16. gemm_experts uses the tiles of gemm_small and gemm_wide, so it has
+    """A mixture of experts: the shape of Qwen3-30B-A3B in bfloat16. Where gemm_experts uses the tiles of gemm_small and gemm_wide, it has
     their records, with the warps, registers and shared memory of its own kernels (ptxas, sm_90a). Tokens choose experts uniformly and
     independently. CYCLES are counted by hand from the source and the latencies of cards.json: the search for a tile in each block; the
     rounds of a token's choice; the sort's two passes; and of combine, for each chosen expert, a read of its id and then of its row, from L2."""
@@ -264,15 +265,16 @@ class Experts(Model):
         return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
 
     def experts_product(self, tokens, n, k, share=None, held="bfloat16"):
-        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them. Kernels of weights held as codes
-        have the records of products with codes, with the warps of the bfloat16 kernels of experts, and registers for nine blocks of few
-        rows, with codes of 4 bits for seven."""
+        """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them. The kernel is chosen as in
+        kernels/cuda/experts.cu. That of few pairs has the records of gemm_small with its own four warps, and the registers of nine blocks,
+        with codes of 4 bits of seven; that of 64 rows has those of gemm_wide."""
         pairs, used = share or (tokens * self.chosen, self.used(tokens))
         moved, flops = used * n * k * WEIGHT_BYTES[held] + 2 * pairs * (n + k), 2 * pairs * n * k
-        if tokens * self.chosen <= 32 * self.experts:
-            few = tokens * self.chosen <= 4 * self.experts
-            row, own = "product, %d tokens, %s: a slab" % (1 if few else 32, held), {"warps": 4, "registers": 76 if not few else 44 if held == "bfloat16" else 56 if held.startswith("FP8") else 72, "shared": 2048 if few else 8192}
-            rows, features, units = 8 if few else 32, 16, 16 * math.ceil(k / 2048)  # four warps, a part of 16 slabs in each round
+        if tokens * self.chosen <= 16:
+            own = {"warps": 4, "registers": 44 if held == "bfloat16" else 56 if held.startswith("FP8") else 72, "shared": 2048}
+            row, rows, features, units = "product, 1 tokens, %s: a slab" % held, 8, 16, 16 * math.ceil(k / 2048)  # a part of 16 slabs for each warp
+        elif tokens * self.chosen <= 32 * self.experts:
+            row, own, rows, features, units = "expert of 32 rows, %s: a step" % held, {}, 32, 128, k / 64
         else:
             row, own, rows, features, units = "product, many tokens, %s: a step" % held, {"registers": 128}, 64, 128, k / 64
         tiles = round(used + max(0, pairs - used * (rows + 1) / 2) / rows) if pairs > used else math.ceil(pairs)  # the last of each expert is half full

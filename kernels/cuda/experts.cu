@@ -9,11 +9,13 @@
 #include "kernels/cuda/gemm_small.h"
 #include "kernels/cuda/gemm_wide.h"
 
-// The kernel is chosen by the average number of rows of an expert, which the host knows.
+// The kernel is chosen by numbers that the host knows: pairs, and the average of an expert's rows.
+// The limits are where predicted times meet (bench/gpu_predictions.md).
 enum {
-    EXPERTS_TILE1_MAX = 4,  // most rows per expert for tiles of 8 rows
-    EXPERTS_TILE4_MAX = 32, // most rows per expert for tiles of 32 rows; above, the wide tiles
-    EXPERTS_WARPS = 4,      // warps of a tile of 8 or 32 rows: experts have few parts of K
+    EXPERTS_SMALL_PAIRS = 16, // most pairs for tiles of 8 rows and 16 features: wider tiles would
+                              // be too few to read memory at its rate
+    EXPERTS_HALF_MAX = 32,    // most rows per expert for tiles of 32 rows; above, 64
+    EXPERTS_WARPS = 4,        // warps of a tile of 8 rows: experts have few parts of K
 };
 
 struct experts_run {
@@ -97,46 +99,45 @@ static __device__ __forceinline__ bool tile_product(const experts_run &e, uint32
     return true;
 }
 
-// Blocks per SM for which the compiler leaves registers; 0: it chooses, but for these weights it
-// would then spill to fit more.
-template <class W, int TILES> struct experts_blocks {
-    enum { LEAST = sizeof(W) == 1 && TILES == 1 ? 9 : 0 }; // int8 and FP8
+// Blocks per SM for which the compiler leaves registers; 0: it chooses.
+template <class W> struct experts_blocks {
+    enum { LEAST = sizeof(W) == 1 ? 9 : 0 }; // int8 and FP8
 };
-template <> struct experts_blocks<fp8_128, 1> {
+template <> struct experts_blocks<fp8_128> {
     enum { LEAST = 7 };
 };
-template <int KIND, int RUN, int TILES> struct experts_blocks<codes<KIND, RUN>, TILES> {
-    enum { LEAST = TILES == 1 ? 7 : 3 };
+template <int KIND, int RUN> struct experts_blocks<codes<KIND, RUN>> {
+    enum { LEAST = 7 };
 };
 
-// A block is (16 features, tile of 8 * TILES rows). Shared: 2 or 8 KB. Bound: memory, the weights
-// of the experts that have rows.
-template <class T, class W, int TILES>
-static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, experts_blocks<W, TILES>::LEAST)
+// A block is (16 features, tile of 8 rows). Shared: 2 KB. Bound: memory, the weights of the experts
+// that have rows.
+template <class T, class W>
+static __global__ void __launch_bounds__(32 * EXPERTS_WARPS, experts_blocks<W>::LEAST)
     experts_small_kernel(experts_run e)
 {
     gemm_run g;
     uint32_t feature = blockIdx.x * 16, first, before;
     grid_begin();
-    if (!tile_product<8 * TILES>(e, blockIdx.y, &g, &first, &before))
+    if (!tile_product<8>(e, blockIdx.y, &g, &first, &before))
         return;
     row_of_sorted row_of = {e.order, e.chosen};
-    small_rows<T, W, TILES> rows = small_rows_of<T, W, TILES>(g, feature, first, row_of);
-    small_tile<T, W, TILES, EXPERTS_WARPS>(g, feature, first, rows, before);
+    small_rows<T, W, 1> rows = small_rows_of<T, W, 1>(g, feature, first, row_of);
+    small_tile<T, W, 1, EXPERTS_WARPS>(g, feature, first, rows, before);
 }
 
-// A block is (128 features, tile of 64 rows). Shared: 72 KB (int8 and FP8: 48 KB, 4 bits: 36 KB),
-// dynamic. Bound: math.
-template <class T, class W>
-static __global__ void __launch_bounds__(256) experts_wide_kernel(experts_run e)
+// A block is (128 features, tile of ROWS rows). Shared: dynamic; for 32 and 64 rows 60 and 72 KB,
+// int8 and FP8 36 and 48 KB, 4 bits 24 and 36 KB. Bound: memory with 32 rows, else math.
+template <class T, class W, uint32_t ROWS>
+static __global__ void __launch_bounds__(wide_threads<ROWS>()) experts_wide_kernel(experts_run e)
 {
     gemm_run g;
     uint32_t feature = blockIdx.x * WIDE_FEATURES, first, before;
     grid_begin();
-    if (!tile_product<WIDE_TOKENS>(e, blockIdx.y, &g, &first, &before))
+    if (!tile_product<ROWS>(e, blockIdx.y, &g, &first, &before))
         return;
     row_of_sorted row_of = {e.order, e.chosen};
-    wide_tile<T, W>(g, feature, first, wide_shares_of<T, W>(g, feature, first, row_of), before);
+    wide_tile(g, feature, first, wide_shares_of<T, W, ROWS>(g, feature, first, row_of), before);
 }
 
 // A block is (tile of 4 rows, 8 features). Bound: math.
@@ -177,11 +178,24 @@ static uint32_t tiles_most(const experts_run &e, uint32_t pairs, uint32_t size)
     return (pairs + used * (size - 1)) / size;
 }
 
-template <class T, class W, int TILES>
+template <class T, class W>
 static enum status small_launch(struct stream *stream, const experts_run &e, uint32_t pairs)
 {
-    dim3 grid(divide_up(e.g.n, 16), tiles_most(e, pairs, 8 * TILES));
-    LAUNCH_STEP((experts_small_kernel<T, W, TILES>), grid, dim3(32 * EXPERTS_WARPS), 0, stream, e);
+    dim3 grid(divide_up(e.g.n, 16), tiles_most(e, pairs, 8));
+    LAUNCH_STEP((experts_small_kernel<T, W>), grid, dim3(32 * EXPERTS_WARPS), 0, stream, e);
+    return launch_status();
+}
+
+template <class T, class W, uint32_t ROWS>
+static enum status wide_launch(struct stream *stream, const experts_run &e, uint32_t pairs)
+{
+    size_t shared = wide_bytes<W, ROWS>();
+    enum status status = call_status(SHARED_ALLOW((experts_wide_kernel<T, W, ROWS>), shared));
+    if (status != STATUS_OK)
+        return status;
+    dim3 grid(divide_up(e.g.n, WIDE_FEATURES), tiles_most(e, pairs, ROWS));
+    LAUNCH_STEP((experts_wide_kernel<T, W, ROWS>), grid, dim3(wide_threads<ROWS>()), shared, stream,
+                e);
     return launch_status();
 }
 
@@ -189,17 +203,11 @@ template <class T, class W>
 static enum status tiles_launch(struct stream *stream, const experts_run &e, uint32_t pairs,
                                 uint32_t experts)
 {
-    if (pairs <= EXPERTS_TILE1_MAX * experts)
-        return small_launch<T, W, 1>(stream, e, pairs);
-    if (pairs <= EXPERTS_TILE4_MAX * experts || !e.g.vectors)
-        return small_launch<T, W, 4>(stream, e, pairs);
-    size_t shared = wide_bytes<W>();
-    enum status status = call_status(SHARED_ALLOW((experts_wide_kernel<T, W>), shared));
-    if (status != STATUS_OK)
-        return status;
-    dim3 grid(divide_up(e.g.n, WIDE_FEATURES), tiles_most(e, pairs, WIDE_TOKENS));
-    LAUNCH_STEP((experts_wide_kernel<T, W>), grid, dim3(256), shared, stream, e);
-    return launch_status();
+    if (pairs <= EXPERTS_SMALL_PAIRS || !e.g.vectors)
+        return small_launch<T, W>(stream, e, pairs);
+    if (pairs <= EXPERTS_HALF_MAX * experts)
+        return wide_launch<T, W, WIDE_TOKENS / 2>(stream, e, pairs);
+    return wide_launch<T, W, WIDE_TOKENS>(stream, e, pairs);
 }
 
 // Starts the products with each part of a stack that is held as codes.

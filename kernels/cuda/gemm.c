@@ -5,7 +5,10 @@
 // multiply use the plain kernel.
 #include "kernels/cuda/internal.h"
 
-enum { SMALL_ROWS_MAX = 32 };
+enum {
+    SMALL_ROWS_MAX = 32,
+    SMALL_FEW_MAX = 16, // most rows for which the small kernel is always chosen
+};
 
 // Returns the next row count to warm up (see `tune` in kernels/device.h). The small kernel has a
 // variant for row counts up to each of these; the wide kernel is loaded when a step first uses it.
@@ -21,9 +24,18 @@ uint32_t gemm_tune(struct stream *stream, uint32_t rows)
     return 0;
 }
 
+// The wide kernel reads x once for 128 features, the small one for 16, which takes longer than the
+// weights from 17 rows on; but the wide kernel needs a tile for each SM.
+static bool small_chosen(const struct stream *stream, const struct gemm_args *args)
+{
+    return args->rows <= SMALL_FEW_MAX ||
+           (args->rows <= SMALL_ROWS_MAX &&
+            args->weight->shape.n / WIDE_FEATURES < stream->device->processors);
+}
+
 static enum status gemm_own(struct stream *stream, const struct gemm_args *args)
 {
-    return args->rows <= SMALL_ROWS_MAX ? gemm_small(stream, args) : gemm_wide(stream, args);
+    return small_chosen(stream, args) ? gemm_small(stream, args) : gemm_wide(stream, args);
 }
 
 enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product for many tokens: tiles of 128 features x 64 tokens through shared memory. Also the
-// plain product, for float32 and for mixed types.
+// The product for many tokens: tiles of 128 features x 64 tokens, or 32, through shared memory.
+// Also the plain product, for float32 and for mixed types.
 #include "kernels/cuda/gemm_parts.h"
 #include "kernels/cuda/gemm_plain.h"
 #include "kernels/cuda/gemm_wide.h"
@@ -11,16 +11,18 @@ enum { WIDE_GROUP = 16 };
 // A block computes one tile. Blocks run in the order x, y, z: the tiles of tokens of a group, then
 // the features, then the next group. So the blocks that run at the same time share a few strips of
 // weights, each of which is read from memory once per group, and the tokens of a group stay in L2.
-// Shared: 72 KB (int8 and FP8: 48 KB, 4 bits: 36 KB), dynamic. Bound: math.
-template <class T, class W>
-static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
+// Shared: 72 KB (int8 and FP8: 48 KB, 4 bits: 36 KB), dynamic; 12 KB less with 32 tokens. Bound:
+// math; with 32 tokens memory.
+template <class T, class W, uint32_t TOKENS>
+static __global__ void __launch_bounds__(wide_threads<TOKENS>()) gemm_wide_kernel(gemm_run g)
 {
     uint32_t feature = blockIdx.y * WIDE_FEATURES;
-    uint32_t token = (blockIdx.z * gridDim.x + blockIdx.x) * WIDE_TOKENS;
-    wide_shares<T, W> shares = wide_shares_of<T, W>(g, feature, token, row_itself());
+    uint32_t token = (blockIdx.z * gridDim.x + blockIdx.x) * TOKENS;
+    wide_shares<T, W, TOKENS> shares =
+        wide_shares_of<T, W, TOKENS>(g, feature, token, row_itself());
     grid_begin();
     if (token < g.rows) // the last group may have fewer tiles
-        wide_tile<T, W>(g, feature, token, shares, 0);
+        wide_tile(g, feature, token, shares, 0);
 }
 
 // One warp per feature and four tokens. Bound: math.
@@ -34,15 +36,17 @@ template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kern
 
 // --- launches -----------------------------------------------------------------------------------
 
-template <class T, class W> static enum status wide_launch(struct stream *stream, const gemm_run &g)
+template <class T, class W, uint32_t TOKENS>
+static enum status wide_launch(struct stream *stream, const gemm_run &g)
 {
-    size_t shared = wide_bytes<W>();
-    enum status status = call_status(SHARED_ALLOW((gemm_wide_kernel<T, W>), shared));
+    size_t shared = wide_bytes<W, TOKENS>();
+    enum status status = call_status(SHARED_ALLOW((gemm_wide_kernel<T, W, TOKENS>), shared));
     if (status != STATUS_OK)
         return status;
-    uint32_t tiles = divide_up(g.rows, WIDE_TOKENS), groups = divide_up(tiles, WIDE_GROUP);
+    uint32_t tiles = divide_up(g.rows, TOKENS), groups = divide_up(tiles, WIDE_GROUP);
     dim3 grid(divide_up(tiles, groups), divide_up(g.n, WIDE_FEATURES), groups);
-    LAUNCH_STEP((gemm_wide_kernel<T, W>), grid, dim3(256), shared, stream, g);
+    LAUNCH_STEP((gemm_wide_kernel<T, W, TOKENS>), grid, dim3(wide_threads<TOKENS>()), shared,
+                stream, g);
     return launch_status();
 }
 
@@ -51,7 +55,10 @@ enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
     if (!gemm_run_of(args).vectors) // rows of x that cannot be read in vectors
         return gemm_small(stream, args);
     return gemm_launches(args, [&](const gemm_run &g, auto act, auto weight) {
-        return wide_launch<decltype(act), decltype(weight)>(stream, g);
+        typedef decltype(act) T;
+        typedef decltype(weight) W;
+        return g.rows <= WIDE_TOKENS / 2 ? wide_launch<T, W, WIDE_TOKENS / 2>(stream, g)
+                                         : wide_launch<T, W, WIDE_TOKENS>(stream, g);
     });
 }
 

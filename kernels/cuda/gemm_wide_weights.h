@@ -5,7 +5,13 @@
 
 #include "kernels/cuda/gemm_scales.h"
 
-enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_STAGES = 3 };
+enum { WIDE_TOKENS = 64, WIDE_STAGES = 3 };
+
+// Threads of a block that computes a tile of TOKENS tokens: a warp has 32 features x 32 tokens.
+template <uint32_t TOKENS> constexpr uint32_t wide_threads()
+{
+    return WIDE_FEATURES / 32 * TOKENS;
+}
 
 // A stage contains WIDE_K columns of both operands. The halves of a row (one slab each) are swapped
 // in half of the rows, so that fragment reads of 16 (int8 and FP8: 8) bytes and asynchronous writes
@@ -19,12 +25,12 @@ template <int KIND, int RUN> struct wide_row<codes<KIND, RUN>> {
     static constexpr uint32_t SLAB = CODE_SLAB_BYTES, PANEL = WIDE_K / CODE_SLAB * SLAB;
     static constexpr uint32_t STAGE = WIDE_FEATURES / CODE_ROWS * PANEL;
 };
-template <class W> struct wide_stage {
-    static constexpr uint32_t BYTES = wide_row<W>::STAGE + WIDE_TOKENS * WIDE_K * 2;
+template <class W, uint32_t TOKENS> struct wide_stage {
+    static constexpr uint32_t BYTES = wide_row<W>::STAGE + TOKENS * WIDE_K * 2;
 };
-template <class W> constexpr size_t wide_bytes()
+template <class W, uint32_t TOKENS> constexpr size_t wide_bytes()
 {
-    return WIDE_STAGES * wide_stage<W>::BYTES;
+    return WIDE_STAGES * wide_stage<W, TOKENS>::BYTES;
 }
 // Returns the offset of a byte of a row. Rows 8 apart have a constant distance; the other slab is
 // at the offset ^ SLAB.
@@ -34,19 +40,20 @@ template <class W> static __device__ __forceinline__ uint32_t wide_at(uint32_t r
     return row * wide_row<W>::BYTES + (byte ^ swapped * wide_row<W>::SLAB);
 }
 
-// A thread's share of the copy of an operand in each step: the same 16 bytes of rows at constant
-// distances in a stage. Rows past the end repeat the last row; their results are not stored.
-template <class W, uint32_t ROWS> struct wide_share {
-    static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = 256 / CHUNKS;
+// The share of one of THREADS threads of the copy of an operand in each step: the same 16 bytes of
+// rows at constant distances in a stage. Rows past the end repeat the last row; their results are
+// not stored.
+template <class W, uint32_t ROWS, uint32_t THREADS> struct wide_share {
+    static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = THREADS / CHUNKS;
     static constexpr uint32_t COUNT = ROWS / APART;
     const char *from[COUNT];
     uint32_t to, k; // offset in the operand's stage; k of its first element
 };
-template <class W, uint32_t ROWS, class R>
-static __device__ __forceinline__ wide_share<W, ROWS>
+template <class W, uint32_t ROWS, uint32_t THREADS, class R>
+static __device__ __forceinline__ wide_share<W, ROWS, THREADS>
 share_of(const void *from, uint32_t first, uint32_t rows, uint32_t stride, R row_of)
 {
-    wide_share<W, ROWS> share;
+    wide_share<W, ROWS, THREADS> share;
     uint32_t row = threadIdx.x / share.CHUNKS, byte = threadIdx.x % share.CHUNKS * 16;
     share.to = wide_at<W>(row, byte);
     share.k = byte / (uint32_t)sizeof(W);
@@ -59,8 +66,9 @@ share_of(const void *from, uint32_t first, uint32_t rows, uint32_t stride, R row
     return share;
 }
 // Issues the copy of a step and advances to the next; columns from k on become zeros.
-template <class W, uint32_t ROWS>
-static __device__ __forceinline__ void share_copy(wide_share<W, ROWS> *share, char *to, uint32_t k)
+template <class W, uint32_t ROWS, uint32_t THREADS>
+static __device__ __forceinline__ void share_copy(wide_share<W, ROWS, THREADS> *share, char *to,
+                                                  uint32_t k)
 {
     bool valid = share->k < k;
     share->k += WIDE_K;
@@ -91,11 +99,11 @@ template <class T> static __device__ __forceinline__ uint4 wide_weight8(fp8_128,
 // The weights of a tile: how a thread copies them to a stage, and how its lane reads them there.
 // A lane's features in tile i of 16 rows are 16 * i + r and 16 * i + r + 8, counted from the
 // warp's.
-template <class T, class W> struct wide_weights {
-    wide_share<W, WIDE_FEATURES> share;
+template <class T, class W, uint32_t THREADS> struct wide_weights {
+    wide_share<W, WIDE_FEATURES, THREADS> share;
     __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
     {
-        share = share_of<W, WIDE_FEATURES>(g.weight, feature, g.n, g.stride, row_itself());
+        share = share_of<W, WIDE_FEATURES, THREADS>(g.weight, feature, g.n, g.stride, row_itself());
     }
     __device__ __forceinline__ void copy(char *stage, uint32_t k)
     {
@@ -123,20 +131,25 @@ template <class T, class W> struct wide_weights {
 };
 
 // Weights held as codes. The scales of a step are loaded before its stage is waited for.
-template <class T, int KIND, int RUN> struct wide_weights<T, codes<KIND, RUN>> {
+template <class T, int KIND, int RUN, uint32_t THREADS>
+struct wide_weights<T, codes<KIND, RUN>, THREADS> {
     typedef wide_row<codes<KIND, RUN>> row;
     static constexpr int SCALES = RUN > 1 ? 1 : 2; // number of scales that a row has in a step
-    code_lane<KIND, RUN> at[2];                    // place of the lane in each of its tiles
-    const char *from;                              // the thread's 16 bytes of the next step to copy
-    uint32_t k;                                    // first column of that step
+    static constexpr uint32_t COPIES = row::STAGE / 16 / THREADS;
+    code_lane<KIND, RUN> at[2]; // place of the lane in each of its tiles
+    const char *from[COPIES];   // the thread's 16 bytes of the next step to copy
+    uint32_t k;                 // first column of that step
     uint32_t slab0, slabs;
     code_words scale[SCALES][2]; // [slab of the step][tile]
     __device__ __forceinline__ void begin(const gemm_run &g, uint32_t feature)
     {
         uint32_t last = code_panels(g.n) - 1, first = feature / CODE_ROWS;
-        uint32_t mine = first + threadIdx.x / 32;
-        from = g.codes.slabs + threadIdx.x % 32 * 16 +
-               (size_t)(mine < last ? mine : last) * g.codes.panel_slabs * CODE_SLAB_BYTES;
+#pragma unroll
+        for (uint32_t i = 0; i < COPIES; i++) {
+            uint32_t mine = first + (i * THREADS + threadIdx.x) / 32;
+            from[i] = g.codes.slabs + threadIdx.x % 32 * 16 +
+                      (size_t)(mine < last ? mine : last) * g.codes.panel_slabs * CODE_SLAB_BYTES;
+        }
         k = slab0 = 0;
         slabs = g.codes.groups << g.codes.group_shift;
         for (uint32_t i = 0; i < 2; i++) {
@@ -146,9 +159,12 @@ template <class T, int KIND, int RUN> struct wide_weights<T, codes<KIND, RUN>> {
     }
     __device__ __forceinline__ void copy(char *stage, uint32_t columns)
     {
-        cp_async16(stage + threadIdx.x * 16, from, k < columns);
+#pragma unroll
+        for (uint32_t i = 0; i < COPIES; i++) {
+            cp_async16(stage + (i * THREADS + threadIdx.x) * 16, from[i], k < columns);
+            from[i] += row::PANEL;
+        }
         k += WIDE_K;
-        from += row::PANEL;
     }
     static __device__ __forceinline__ uint32_t first(uint32_t row0)
     {

@@ -126,6 +126,7 @@ OP_LIST(OP_DECLARE)
 // Products (gemm.c chooses): `small` and `wide` on tensor cores, `plain` for all types; blas_gemm
 // by the faster of cuBLASLt and these, UNSUPPORTED if none; only if blas_takes returns true. The
 // list of weights is for timing.
+enum { WIDE_FEATURES = 128 }; // features of a tile of `wide`
 uint32_t gemm_tune(struct stream *stream, uint32_t rows);
 enum status gemm_small(struct stream *stream, const struct gemm_args *args);
 enum status gemm_wide(struct stream *stream, const struct gemm_args *args);

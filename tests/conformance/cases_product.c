@@ -31,7 +31,7 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
 {
     static const uint32_t odd_ks[] = {9, 100, 777, 1030};
     static const uint32_t ks[] = {8, 40, 64, 128, 512, 520, 896, 1536, 2056};
-    static const uint32_t ns[] = {1, 8, 31, 32, 33, 64, 200, 384};
+    static const uint32_t ns[] = {1, 8, 31, 32, 33, 64, 200, 520};
     static const uint32_t ms[] = {1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 47, 64, 130};
     trial_begin(t, seed);
     uint32_t k = ks[trial_below(t, 9)];
@@ -91,7 +91,7 @@ static void codes_case(struct trial *t, enum dtype act, uint64_t seed)
     for (uint32_t i = 0; i < shape.part_count; i++) {
         struct weight_codes *part = &shape.parts[i];
         part->format = codes_format(t);
-        part->rows = trial_range(t, 1, 100);
+        part->rows = trial_range(t, 1, seed % 8 == 1 ? 300 : 100);
         shape.n += part->rows;
         uint32_t elements = weight_format_facts(part->format)->elements;
         unit = elements > unit ? elements : unit;
@@ -154,7 +154,7 @@ static struct trial_weight fp8_make(struct trial *t, uint32_t n, uint32_t k, boo
 // of sums.
 static void fp8_case(struct trial *t, enum dtype act, uint64_t seed)
 {
-    static const uint32_t ns[] = {1, 8, 16, 40, 130, 272}, ms[] = {1, 7, 12, 31, 33, 130};
+    static const uint32_t ns[] = {1, 8, 16, 40, 130, 528}, ms[] = {1, 7, 12, 31, 33, 130};
     static const uint32_t ks[] = {128, 384, 512, 640, 1152, 2176}, odd_ks[] = {9, 40, 777, 1040};
     trial_begin(t, seed);
     bool blocks = seed % 3 == 0, floats = seed % 3 == 1;

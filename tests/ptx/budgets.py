@@ -14,8 +14,8 @@ the instructions for overlapping kernels: only counts above a budget fail; regis
 them (-Xptxas=-v) in the log of the plugin's compilation, for sm_90a.
 
 Units: attention, a tile of one warp: 16 query rows, 64 keys, dim 128 unless the row states another; few tokens
-(gemm_small): one warp, 16 features, 32 of k; many (gemm_wide): one warp, 32 features x 32 tokens, 64 of k; others: a
-row. These are slopes over two lengths, so the start and end of a kernel are not included; rows without a unit are complete
+(gemm_small): one warp, 16 features, 32 of k; many (gemm_wide) and experts: one warp, 32 features x 32 tokens, 64 of k;
+others: a row. These are slopes over two lengths, so the start and end of a kernel are not included; rows without a unit are complete
 launches. Instructions are those of PTX, issued by warps; registers, spills (bytes per thread) and shared memory
 (bytes per block) are reported by ptxas.
 """
@@ -32,6 +32,7 @@ FILE = pathlib.Path(__file__).resolve().with_name("budgets.txt")
 ALLOWED = 0.03
 COUNTS = ("instructions", "mma", "ldmatrix", "wavefronts", "conflicts", "sectors", "barriers")
 GEMM = "gemm, n %d k %d rows %d"
+EXPERT = "gemm_experts, n %d k %d rows %d"
 HELD = {"FP8": "fp8", "FP8_128": "fp8_128", "int4_128": "codes<0, 4>", "int4z_128": "codes<1, 4>", "MXFP4": "codes<3, 1>"}
 
 
@@ -58,10 +59,10 @@ ROWS = [
        GEMM % (16, 4096, m), 64) for name, held in HELD.items() for m in (1, 32)],
     *[("product, %d tokens, bfloat16: all of k 2048" % m, "gemm_small_kernel<bf16, bf16", GEMM % (16, 2048, m), None, 1)
       for m in (1, 16, 32)],  # the slopes above leave out how the parts are added
-    *[("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s" % held, GEMM % (128, 512, 64),
-       GEMM % (128, 1024, 64), 64) for name, held in (("bfloat16", "bf16"), ("int8", "int8"))],
-    *[("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s>" % held, GEMM % (128, 512, 64),
-       GEMM % (128, 1024, 64), 64) for name, held in HELD.items()],
+    *[row for name, held in {"bfloat16": "bf16", "int8": "int8", **HELD}.items() for row in (
+        ("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s, 64" % held, GEMM % (128, 512, 64), GEMM % (128, 1024, 64), 64),
+        ("product, 32 tokens, wide, %s: a step" % name, "gemm_wide_kernel<bf16, %s, 32" % held, GEMM % (512, 512, 32), GEMM % (512, 1024, 32), 128),
+        ("expert of 32 rows, %s: a step" % name, "experts_wide_kernel<bf16, %s, 32" % held, EXPERT % (128, 512, 32), EXPERT % (128, 1024, 32), 32))],
     ("add and norm of 4096: a row", "rms_kernel", "add_rms_norm, rows 4 width 4096", "add_rms_norm, rows 8 width 4096", 4),
     ("SwiGLU of 14336: a row", "swiglu_kernel", "swiglu, rows 4 width 14336", "swiglu, rows 8 width 14336", 4),
     *[("%s of %d, %s: a row" % (what, width, held), kernel, "%s %s, rows 36 width %d" % (case, held.lower(), width),

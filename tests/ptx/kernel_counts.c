@@ -62,7 +62,7 @@ static void attention(struct bench *b)
 
 static void products(struct bench *b)
 {
-    static const uint32_t few[] = {1, 16, 32}, many[] = {64};
+    static const uint32_t few[] = {1, 16, 32}, half[] = {32}, many[] = {64};
     static const struct bench_held held[] = {
         {DTYPE_BF16, WEIGHT_FLOATS},  {DTYPE_I8, WEIGHT_FLOATS},     {DTYPE_BF16, WEIGHT_FP8},
         {DTYPE_BF16, WEIGHT_FP8_128}, {DTYPE_BF16, WEIGHT_INT4_128}, {DTYPE_BF16, WEIGHT_INT4Z_128},
@@ -72,6 +72,10 @@ static void products(struct bench *b)
         bench_gemm(b, &held[i], 16, 4096, few, 3);
         bench_gemm(b, &held[i], 128, 512, many, 1);
         bench_gemm(b, &held[i], 128, 1024, many, 1);
+        bench_gemm(b, &held[i], 512, 512, half, 1); // tiles of 32 rows need some features
+        bench_gemm(b, &held[i], 512, 1024, half, 1);
+        bench_one_expert(b, &held[i], 128, 512, 32);
+        bench_one_expert(b, &held[i], 128, 1024, 32);
     }
 }
 

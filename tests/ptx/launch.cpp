@@ -135,7 +135,7 @@ struct {
     {"signal_kernel(", "st.release.sys.global.u32", 0}, // the host reads tokens after this store
     {"gemm_small_kernel<bf16, bf16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
     {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
-    {"experts_small_kernel<bf16, bf16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
+    {"experts_small_kernel<bf16, bf16>", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
     {"experts_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     {"attn_kernel<", "cp.async.cg.shared.global.L2::128B", 0},

@@ -425,7 +425,7 @@ static void test_start(void **state)
     struct simt_counts counts = start(&w, &buckets);
     assert_int_equal(buckets, 18); // the buckets up to 1,024, and the rest up to 1,536
     assert_int_equal(counts.blas_heuristics, buckets);
-    assert_int_equal(counts.loads, 4 + 4); // three small kernels of weft and the wide one
+    assert_int_equal(counts.loads, 4 + 5); // three small kernels of weft and two wide ones
     assert_non_null(strstr(noted, "products, by shape and rows: 18 by cuBLASLt, 0 by the small "
                                   "kernel, 0 by the wide; chosen in "));
     assert_null(strstr(noted, "first choice"));
