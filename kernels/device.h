@@ -3,10 +3,10 @@
 // in; `cuda` and `simt` (the CUDA sources under the emulator) are shared objects with one entry
 // point each.
 //
-// Threads: one thread at a time (the loading thread) calls open, close and the memory and weight
-// functions; each stream belongs to one thread (an engine's). Ownership: the caller of an alloc or
-// open function must call the matching free or close. Only code in the device's folder reads memory
-// that the device writes, except host-visible memory after wait().
+// Threads: open, close and the memory and weight functions are called by one thread at a time for a
+// device (its loading thread); each stream belongs to one thread (an engine's). Ownership: the
+// caller of an alloc or open function must call the matching free or close. Only code in the
+// device's folder reads memory that it writes, except host-visible memory after wait().
 #pragma once
 
 #include "kernels/ops.h"

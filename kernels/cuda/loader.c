@@ -110,7 +110,7 @@ void loader_read(struct device *device, size_t bytes,
     if (bytes < ALONE_BYTES || device->options.ways & WAY_ONE_READER)
         run(context, 0, 1);
     else
-        readers_run(&device->readers, run, context);
+        readers_run(&device->readers, device->options.ranks, run, context);
 }
 
 enum status loader_buffer(struct device *device, char **host)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 struct readers {
-    uint32_t started;
-    bool ending; // true: threads end; set before `posted` is raised the last time
+    uint32_t parts, started; // threads, the loading thread included; those started
+    bool ending;             // true: threads end; set before `posted` is raised the last time
     void (*run)(void *context, uint32_t part, uint32_t parts);
     void *context;
     // seq_cst, because base/futex.h asks for it: a thread would miss a piece, or its end
@@ -32,16 +32,24 @@ static void *reader_main(void *argument)
         futex_await(&all->posted, seen, &all->posted_sleepers);
         if (all->ending)
             return NULL;
-        all->run(all->context, part, READERS);
+        all->run(all->context, part, all->parts);
         if (atomic_fetch_sub(&all->left, 1) == 1)
             futex_notify(&all->left, &all->left_sleepers);
     }
 }
 
-static struct readers *readers_open(void)
+static uint32_t parts_of(uint32_t ranks)
+{
+    uint32_t share = READERS_ALL / (ranks > 0 ? ranks : 1);
+    return share < READERS ? share : READERS;
+}
+
+static struct readers *readers_open(uint32_t parts)
 {
     struct readers *all = calloc(1, sizeof *all);
-    for (; all && all->started < READERS - 1; all->started++) {
+    if (all)
+        all->parts = parts;
+    for (; all && all->started < parts - 1; all->started++) {
         struct reading_thread *r = &all->readers[all->started];
         r->all = all;
         if (pthread_create(&r->thread, NULL, reader_main, r) != 0)
@@ -58,19 +66,20 @@ static void piece_post(struct readers *all)
     futex_notify(&all->posted, &all->posted_sleepers);
 }
 
-void readers_run(struct readers **readers,
+void readers_run(struct readers **readers, uint32_t ranks,
                  void (*run)(void *context, uint32_t part, uint32_t parts), void *context)
 {
-    struct readers *all = *readers = *readers ? *readers : readers_open();
+    uint32_t parts = parts_of(ranks);
+    struct readers *all = *readers = *readers ? *readers : readers_open(parts);
     uint32_t started = all ? all->started : 0;
     if (started > 0) {
         all->run = run;
         all->context = context;
         piece_post(all);
     }
-    run(context, 0, READERS);
-    for (uint32_t part = 1 + started; part < READERS; part++)
-        run(context, part, READERS);
+    run(context, 0, parts);
+    for (uint32_t part = 1 + started; part < parts; part++)
+        run(context, part, parts);
     for (uint32_t left; started > 0 && (left = atomic_load(&all->left)) > 0;)
         futex_await(&all->left, left, &all->left_sleepers);
 }

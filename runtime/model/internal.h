@@ -65,11 +65,10 @@ struct model_parts {
     size_t private_bytes;
     struct model_layout layout;
     enum dtype act;
-    // KV block of this rank; packed weights of earlier ranks; packed weights of all ranks
-    uint64_t block_bytes, load_before, load_bytes;
+    uint64_t block_bytes; // KV block of this rank
     struct kv_strides kv_strides[CONFIG_LAYERS_MAX];
     struct attn_shape shapes[CONFIG_KINDS_MAX]; // attention of each kind of layer
-    _Atomic uint32_t loading;                   // rank being loaded; number of ranks: none
+    _Atomic bool busy;                          // true while a thread opens this rank's model
     struct model *model;                        // this rank's model once it is open
     // in the plan of the first rank of this process: plans of its other ranks, from index 1 on
     struct model_plan *others[RANKS_MAX];

@@ -140,14 +140,14 @@ struct model;
 
 // Allocates memory, loads and packs the weights (files are closed afterwards), and records graphs;
 // once per plan. kv_bytes: bytes for KV blocks, at least kv_bytes_min, rounded down to whole
-// blocks. progress (may be NULL) is called with the bytes loaded so far. After TIMEOUT a thread may
-// hang in a device: nothing was closed, and the caller must close neither the plan nor a device.
+// blocks. progress (may be NULL) is called with the bytes loaded so far, by several threads, one at
+// a time, if ranks load at the same time. After TIMEOUT a thread may hang in a device: nothing was
+// closed, and the caller must close neither the plan nor a device.
 enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err) MUST_USE;
 void model_close(struct model *model); // NULL is allowed; waits for ranks that are late
-// Any thread, during model_open: returns the rank being loaded, or the number of ranks once all are
-// loaded. With one rank always 0.
+// Any thread, during model_open: returns the first rank being opened; number of ranks: none is.
 uint32_t model_plan_loading(const struct model_plan *plan);
 // After a failed step: returns the rank whose device failed, or the number of ranks: not known.
 uint32_t model_failed_rank(const struct model *model);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "runtime/model/group.h"
 #include "runtime/model/link.h"
+#include "runtime/model/rank_load.h"
 #include "runtime/model/rope.h"
 
 #include <inttypes.h>
@@ -198,48 +199,28 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     return m;
 }
 
-// Uses the packed weights of the model of options.copy_of; they are read-only, so models on one
-// device can share them.
-static enum status weights_share(struct model *m, const struct model_plan *plan)
-{
-    const struct model_parts *first = plan->parts->options.copy_of->parts;
-    uint32_t count = plan->parts->weights.table_count;
-    check(first->model && first->device == m->device && first->weights.table_count == count,
-          "the weights of another model");
-    memcpy(m->weights, first->model->weights, count * sizeof *m->weights);
-    return STATUS_OK;
-}
-
-struct load_progress {
-    void (*report)(void *context, uint64_t done, uint64_t total);
-    void *context;
-};
-
-// Opens one rank's model except its graphs, whose collectives need the other ranks.
-static enum status rank_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
-                             const struct load_progress *progress, struct error *err)
+// Creates a rank's model and allocates its memory.
+static enum status rank_create(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
+                               struct error *err)
 {
     check(plan->parts->tensors || plan->parts->options.load_dummy, "a plan opens one model");
     struct model *m = *out = plan->parts->model = model_new(plan, kv_bytes);
-    struct weight_load_args load = {m->api,
-                                    m->device,
-                                    NULL,
-                                    progress->report,
-                                    progress->context,
-                                    plan->parts->load_before,
-                                    plan->parts->load_bytes};
+    atomic_store(&plan->parts->busy, true);
     enum status status = model_memory_alloc(m, err);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK)
         pointers_set(m);
-        load.memory = m->weights_memory;
-        status = plan->parts->options.copy_of
-                     ? weights_share(m, plan)
-                     : weights_load(m->weights, &plan->parts->weights, &load, err);
-        if (m->weights[MODEL_HEAD].shape.n == 0) // tied: the head is the embedding table
-            m->weights[MODEL_HEAD] = m->weights[MODEL_EMBED];
-    }
+    atomic_store(&plan->parts->busy, false);
+    return status;
+}
+
+// Opens what a rank's model needs besides weights, and closes its files, which are no longer
+// needed.
+static enum status rank_finish(struct model *m, const struct model_plan *plan, struct error *err)
+{
     struct tensors *tensors = plan->parts->tensors;
-    if (status == STATUS_OK && tensors)
+    enum status status = STATUS_OK;
+    atomic_store(&plan->parts->busy, true);
+    if (tensors)
         status = tensors_check(tensors, err);
     for (uint32_t i = 0; i < m->config.module_count && status == STATUS_OK && tensors; i++)
         status = tensors_check(plan->parts->module_tensors[i], err);
@@ -249,37 +230,48 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
         status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
     if (status == STATUS_OK && m->limits.sums_bytes > 0)
         m->sums = m->api->sums_buffer(m->stream);
+    atomic_store(&plan->parts->busy, false);
     if (status != STATUS_OK || !tensors)
         return status;
     struct hash hash = tensors_hash(tensors);
     m->facts.checkpoint_hash[0] = hash.low;
     m->facts.checkpoint_hash[1] = hash.high;
-    // The weights are packed, so their files are no longer needed.
     model_files_close(plan->parts);
     return STATUS_OK;
 }
 
-// Opens the other ranks of this process, then the communicator of their streams and their threads.
-static enum status others_open(struct model *m, const struct model_plan *plan,
-                               const struct load_progress *progress, struct error *err)
+// Opens the models of all ranks of this process, except their graphs, whose collectives need the
+// communicator. models: of each rank, also those of the others after a failure.
+static enum status ranks_open(struct model **models, struct rank_load_args *args, uint64_t kv_bytes,
+                              struct error *err)
 {
-    struct model *models[RANKS_MAX] = {m};
-    struct stream *streams[RANKS_MAX] = {m->stream};
-    const struct model_options *options = &plan->parts->options;
-    uint32_t count = model_ranks_here(plan->parts);
     enum status status = STATUS_OK;
-    for (uint32_t r = 1; r < count && status == STATUS_OK; r++) {
-        atomic_store(&plan->parts->loading, r);
-        const struct model_plan *other = plan->parts->others[r];
-        uint64_t kv_bytes = other->facts.block_bytes * m->facts.block_count;
-        status = rank_open(&m->others[r], other, kv_bytes, progress, err);
-        models[r] = m->others[r];
-        streams[r] = m->others[r]->stream;
+    for (uint32_t r = 0; r < args->count && status == STATUS_OK; r++) {
+        const struct model_plan *plan = args->plans[r];
+        if (r > 0)
+            kv_bytes = plan->facts.block_bytes * models[0]->facts.block_count;
+        status = rank_create(&models[r], plan, kv_bytes, err);
+        if (r > 0)
+            models[0]->others[r] = models[r];
     }
-    atomic_store(&plan->parts->loading, m->sizes.ranks);
+    args->models = models;
     if (status == STATUS_OK)
-        status = m->api->comm_open(&m->comm, streams, count,
-                                   options->link ? &options->link->comm : NULL, err);
+        status = ranks_load(args, err);
+    for (uint32_t r = 0; r < args->count && status == STATUS_OK; r++)
+        status = rank_finish(models[r], args->plans[r], err);
+    return status;
+}
+
+// Opens the communicator of the ranks' streams and the ranks' threads.
+static enum status ranks_join(struct model *const *models, uint32_t count,
+                              const struct model_options *options, struct error *err)
+{
+    struct model *m = models[0];
+    struct stream *streams[RANKS_MAX];
+    for (uint32_t r = 0; r < count; r++)
+        streams[r] = models[r]->stream;
+    enum status status = m->api->comm_open(&m->comm, streams, count,
+                                           options->link ? &options->link->comm : NULL, err);
     const struct group_args args = {models,  options->device_names, count, m->api,
                                     m->comm, options->link};
     if (status == STATUS_OK)
@@ -305,7 +297,11 @@ static enum status model_start(struct model *m, struct error *err)
 
 uint32_t model_plan_loading(const struct model_plan *plan)
 {
-    return atomic_load(&plan->parts->loading);
+    uint32_t count = model_ranks_here(plan->parts);
+    for (uint32_t r = 0; r < count; r++)
+        if (atomic_load(&(r > 0 ? plan->parts->others[r] : plan)->parts->busy))
+            return r;
+    return plan->parts->sizes.ranks;
 }
 
 uint32_t model_failed_rank(const struct model *m)
@@ -323,13 +319,20 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err)
 {
-    struct load_progress load_progress = {progress, context};
-    struct model *m = NULL;
+    const struct model_plan *plans[RANKS_MAX] = {plan};
+    struct model *models[RANKS_MAX] = {NULL};
+    struct rank_load_args args = {.plans = plans,
+                                  .count = model_ranks_here(plan->parts),
+                                  .progress = progress,
+                                  .context = context};
+    for (uint32_t r = 1; r < args.count; r++)
+        plans[r] = plan->parts->others[r];
     enum status status = kv_check(plan, kv_bytes, err);
     if (status == STATUS_OK)
-        status = rank_open(&m, plan, kv_bytes, &load_progress, err);
-    if (status == STATUS_OK && (plan->parts->others[1] || plan->parts->options.link))
-        status = others_open(m, plan, &load_progress, err);
+        status = ranks_open(models, &args, kv_bytes, err);
+    struct model *m = models[0];
+    if (status == STATUS_OK && (args.count > 1 || plan->parts->options.link))
+        status = ranks_join(models, args.count, &plan->parts->options, err);
     if (status == STATUS_OK)
         status = model_start(m, err);
     if (close_would_block(m, status))

@@ -469,7 +469,6 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
         return status;
     stream_limits_init(parts, facts, &device);
     model_layout_init(&parts->layout, facts, parts);
-    parts->load_bytes = parts->weights.load_bytes;
     return need_sum(plan, err);
 }
 
@@ -512,12 +511,8 @@ static enum status others_plan(struct model_plan *plan, const char *folder, stru
                                              options->devices[r], &other, err);
         if (status != STATUS_OK)
             return status;
-        parts->others[r]->parts->load_before = parts->load_bytes;
-        parts->load_bytes += parts->others[r]->parts->weights.load_bytes;
         need_merge(plan, parts->others[r]);
     }
-    for (uint32_t r = 1; r < RANKS_MAX && parts->others[r]; r++)
-        parts->others[r]->parts->load_bytes = parts->load_bytes;
     return STATUS_OK;
 }
 

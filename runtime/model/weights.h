@@ -163,10 +163,11 @@ void weight_list_formats(char out[FORMATS_TEXT], const struct weight_list *list)
 struct weight_load_args {
     const struct device_api *api;
     struct device *device;
-    void *memory; // list->bytes bytes of device memory
-    void (*progress)(void *context, uint64_t done, uint64_t total);
+    void *memory;     // list->bytes bytes of device memory
+    uint32_t threads; // threads that compute rows, if the device has none; 0: one per usable core
+    void (*progress)(void *context, uint64_t done); // called with the bytes loaded so far, or NULL
     void *context;
-    uint64_t before, total; // bytes loaded by earlier ranks; bytes of all ranks
+    const _Atomic bool *stopped; // loading ends with UNWANTED once it is true; NULL: never
 };
 
 // Loads and packs all weights and fills table[list->table_count]; an element without an entry gets

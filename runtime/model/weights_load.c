@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads the listed weights onto a device: mapped tensors, random or constant values without a
-// checkpoint, and the computed row of a yes/no reranker's head. Loading thread only.
+// checkpoint, and the computed row of a yes/no reranker's head. One thread for each rank.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
@@ -11,6 +11,7 @@
 #include "runtime/model/packed.h"
 #include "runtime/source/mapping.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 struct loader {
@@ -18,7 +19,7 @@ struct loader {
     const struct weight_list *list;
     // Ones and zeros, as long as the longest vector; allocated on first use.
     float *constant[2];
-    uint64_t done;           // bytes loaded, earlier ranks included
+    uint64_t done;           // bytes loaded
     struct threads *threads; // threads that compute rows; NULL: none yet, or those of the device
     struct error *err;
 };
@@ -113,7 +114,8 @@ static enum status rows_compute(struct loader *l, struct compute_job *job)
         threads_run(l->args->api->threads(l->args->device), rows_chunk, job, chunks);
         return STATUS_OK;
     }
-    enum status status = l->threads ? STATUS_OK : threads_open(&l->threads, 0, l->err);
+    enum status status =
+        l->threads ? STATUS_OK : threads_open(&l->threads, l->args->threads, l->err);
     if (status == STATUS_OK)
         threads_run(l->threads, rows_chunk, job, chunks);
     return status;
@@ -324,18 +326,20 @@ static enum status entry_load(struct loader *l, struct weight *weight,
         status = l->args->api->weight_finish(l->args->device, weight, l->err);
     l->done += entry->bytes;
     if (l->args->progress)
-        l->args->progress(l->args->context, l->done, l->args->total);
+        l->args->progress(l->args->context, l->done);
     return status;
 }
 
 enum status weights_load(struct weight *table, const struct weight_list *list,
                          const struct weight_load_args *args, struct error *err)
 {
-    struct loader l = {.args = args, .list = list, .done = args->before, .err = err};
+    struct loader l = {.args = args, .list = list, .err = err};
     memset(table, 0, list->table_count * sizeof *table);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < list->count; i++)
-        status = entry_load(&l, &table[list->entries[i].index], &list->entries[i]);
+        status = args->stopped && atomic_load(args->stopped)
+                     ? STATUS_UNWANTED
+                     : entry_load(&l, &table[list->entries[i].index], &list->entries[i]);
     threads_close(l.threads);
     heap_free(l.constant[0]);
     heap_free(l.constant[1]);
