@@ -56,6 +56,29 @@ static __device__ __forceinline__ uint32_t float_to_e4m3(float x)
     return sign | (x != x ? 0x7Fu : code);
 }
 
+// Returns the codes that float_to_e4m3 has for four numbers, each a NaN or of a magnitude up to
+// 448 (1 + 2^-20), the first in the lowest byte, in half its instructions: a power of two is added
+// whose last bit has the weight of a code's last bit, so the addition rounds.
+static __device__ __forceinline__ uint32_t scaled_to_e4m3(const float v[4])
+{
+    const uint32_t least = 121u << 23; // 2^-6: below it codes have one distance
+    uint32_t code[4], sign[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        uint32_t power = float_bits(v[i]) & 0x7F800000u;
+        power = power > least ? power : least;
+        uint32_t sum = float_bits(add_rn(fabsf(v[i]), mul_rn(bits_float(power), 0x1p20f)));
+        code[i] = sum - power + (power >> 20) - ((20u << 23) + (121u << 3));
+        code[i] = code[i] < 0x7Fu ? code[i] : 0x7Fu; // a NaN makes a large number
+        sign[i] = float_bits(v[i]);
+    }
+    uint32_t signs = byte_perm(byte_perm(sign[0], sign[1], 0x0073u),
+                               byte_perm(sign[2], sign[3], 0x0073u), 0x5410u);
+    uint32_t codes = byte_perm(byte_perm(code[0], code[1], 0x0040u),
+                               byte_perm(code[2], code[3], 0x0040u), 0x5410u);
+    return codes | (signs & 0x80808080u);
+}
+
 // Returns the byte at which column i of a key or value is stored: the pairs of 16 columns are in
 // the order 0 4 1 5 2 6 3 7, so that a lane finds the columns of its mma fragment in one word
 // (scores_fp8 of attn_mma.h).

@@ -27,11 +27,11 @@ static __device__ __forceinline__ float magnitude8(const float v[8], float top)
 static __device__ __forceinline__ void codes8_put(unsigned char *to, const float v[8],
                                                   float inverse)
 {
-    uint32_t word[2] = {0, 0};
+    float x[8];
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        word[i / 4] |= float_to_e4m3(mul_rn(v[i], inverse)) << (8 * (i % 4));
-    uint2 both = {word[0], word[1]};
+        x[i] = mul_rn(v[i], inverse);
+    uint2 both = {scaled_to_e4m3(x), scaled_to_e4m3(x + 4)};
     *(uint2 *)to = both;
 }
 
