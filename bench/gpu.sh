@@ -139,6 +139,14 @@ python() {
     step "$1" "$2" python3 -B "${@:3}"
 }
 
+# Reports for which modes of scales cuBLASLt has FP8 products on this card; the programs that use it log that.
+fp8_row() {
+    local line
+    [ $plan = no ] || return 0
+    line=$(grep -h -m1 -o 'FP8 weights: .*' "$logs"/{gaps,ops-graphs}.log 2>/dev/null | head -1)
+    [ -z "$line" ] || say fp8-products "${line#FP8 weights: }"
+}
+
 # predictions SHARE: compares the measurements so far with predictions.
 predictions() {
     local before=$rc
@@ -292,6 +300,7 @@ stage_first() {
     else
         step torch 13 python3 bench/gpu_torch.py
     fi
+    fp8_row
     # the rows are left out: times under a profiler measure the profiler
     finding counters 19 ncu bash -c "set -o pipefail; ncu --clock-control none --metrics $counters --launch-count 40 \
         '$bin/gpu_ops' fast small | grep -v '^{'" "$bin/gpu_ops"

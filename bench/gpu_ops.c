@@ -135,12 +135,19 @@ static void ops_run(struct bench *b)
         bench_rows(b);
 }
 
+// Prints what the device chose at its start, among others the FP8 products of the library.
+static void note_print(const char *line)
+{
+    printf("note: %s\n", line);
+}
+
 int main(int argc, char **argv)
 {
     bool gaps = false;
     struct error err = {0};
     struct bench b = {.api = weft_device_plugin(), .repeats = REPEATS, .print = print_row};
-    struct device_options options = {.exact = argc > 1 && strcmp(argv[1], "exact") == 0};
+    struct device_options options = {.exact = argc > 1 && strcmp(argv[1], "exact") == 0,
+                                     .note = note_print};
     for (int i = 2; i < argc; i++) {
         b.small = b.small || strcmp(argv[i], "small") == 0;
         b.graphs = b.graphs || strcmp(argv[i], "graphs") == 0;
