@@ -14,8 +14,8 @@
 # logs.txt. Exit status 0: all passed; 1: something failed, or a skip counts; 77: no GPU here.
 # A skip counts if the step is a test or a measurement of weft that this machine could do: its program was not built, a
 # library, python3 or the time was missing, or the program skipped itself. These do not count: steps for two GPUs on a
-# machine with one, profilers, sanitizers and torch that are not installed, and predictions of a card that
-# bench/gpu_model/cards.json lacks.
+# machine with one; profilers and sanitizers that are not installed or for which no time is left; torch that is not
+# installed; and predictions of a card that bench/gpu_model/cards.json lacks.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 stage=all
@@ -139,7 +139,7 @@ python() {
     step "$1" "$2" python3 -B "${@:3}"
 }
 
-# Reports for which modes of scales cuBLASLt has FP8 products on this card; the programs that use it log that.
+# fp8_row: reports for which modes of scales cuBLASLt has FP8 products on this card, as gpu_ops printed it.
 fp8_row() {
     local line
     [ $plan = no ] || return 0
@@ -317,7 +317,7 @@ stage_first() {
     cat "$logs/clocks.log" >>"$out/logs.txt"
 }
 
-# Two GPUs: the first start, as it is what may hang, then sums of ranks next to those of other ways.
+# Two GPUs: first a start, because that may hang; then sums of ranks and complete steps, each also in other ways.
 stage_ranks() {
     if [ "$models" != yes ]; then say golden "$models"; rc=1; else
         several start 60 env NCCL_DEBUG=INFO WEFT_TEST_RANKS=2 WEFT_TEST_DEVICE=cuda WEFT_TEST_FAST=1 \
@@ -349,7 +349,7 @@ rate() {
     math) grep -h '"op":"gemm"' "$rows" | grep -o '"TFLOPs":[0-9.]*' ;;
     esac 2>/dev/null | cut -d: -f2 | sort -g | tail -1
 }
-# whole NAME SHARE SHAPE [--no-exact]: measures complete steps of a dummy model with weights filled on the device.
+# whole NAME SHARE SHAPE [ARGUMENT...]: measures complete steps of a dummy model with weights filled on the device.
 whole() {
     local name=$1 share=$2 shape=$3 copy math
     shift 3

@@ -266,8 +266,8 @@ class Experts(Model):
 
     def experts_product(self, tokens, n, k, share=None, held="bfloat16"):
         """share: (pairs, experts used) of a rank that holds some of the experts; None: all of them. The kernel is chosen as in
-        kernels/cuda/experts.cu. That of few pairs has the records of gemm_small with its own four warps, and the registers of nine blocks,
-        with codes of 4 bits of seven; that of 64 rows has those of gemm_wide."""
+        kernels/cuda/experts.cu. That of few pairs has the records of gemm_small, with its own four warps and as many registers as nine
+        blocks of an SM can have (with codes of 4 bits seven); that of 64 rows has the records of gemm_wide."""
         pairs, used = share or (tokens * self.chosen, self.used(tokens))
         moved, flops = used * n * k * WEIGHT_BYTES[held] + 2 * pairs * (n + k), 2 * pairs * n * k
         if tokens * self.chosen <= 16:
