@@ -160,7 +160,7 @@ struct device_api {
     void (*graph_close)(struct graph *);
 
     // Warms up products before the first step. Returns the next row count after `rows` (0: before
-    // the first) for which the caller must run every product once, in which the device may time
+    // the first) for which the caller must run every product once, while the device may time
     // several algorithms; 0: there are no more. NULL: products need no warm-up.
     uint32_t (*tune)(struct stream *, uint32_t rows);
 

@@ -111,7 +111,7 @@ struct gate_codes_run {
     enum gate gate;
 };
 
-enum { GATE_CODES_THREADS = 512 }; // with few rows, one block per row shall be short
+enum { GATE_CODES_THREADS = 512 }; // many, so that few rows, of one block each, do not take long
 
 static __device__ __forceinline__ void gate8(const gate_codes_run &a, float g[8], const float u[8])
 {
@@ -134,9 +134,10 @@ static __device__ __forceinline__ void gate8(const gate_codes_run &a, float g[8]
     }
 }
 
-// As gate_row for all gates, for rows of vectors whose output the next product reads as codes: also
-// writes these. A block is a row, which it reads again from L1 or L2 when it knows the scale; with
-// scales of blocks it is slice blockIdx.y of a row. Shared: 64 bytes. Bytes: 7 * rows * width.
+// As gate_row, for all gates and rows of vectors; also writes the output as codes for the next
+// product. A block computes a row, which it reads again from L1 or L2 when it knows the scale; with
+// scales of blocks it computes slice blockIdx.y of a row. Shared: 64 bytes. Bytes: 7 * rows *
+// width.
 template <class T>
 static __global__ void __launch_bounds__(GATE_CODES_THREADS) gate_codes_kernel(gate_codes_run a)
 {

@@ -4,7 +4,8 @@
 // are x / scale to nearest, ties to even. A row depends on no other row. If a scale were below the
 // smallest normal number, its elements count as zeros. A NaN or an infinity becomes a code of NaN.
 //
-// Thread i of a block has the eight columns from 8 i on, and those that follow a round later.
+// In a round, thread i of a block has the eight columns from 8 i on; the next round has the columns
+// after those of all threads.
 #pragma once
 
 #include "kernels/cuda/e4m3.h"
@@ -66,7 +67,7 @@ static __device__ __forceinline__ void block_codes8(const e4m3_rows &to, uint32_
         to.scale[(size_t)(at / 128) * to.padded + row] = scale;
 }
 
-// Writes a row of x with one scale; a block of THREADS threads.
+// Writes the codes of a row of x, and its only scale; a block of THREADS threads.
 template <int THREADS, class T>
 static __device__ __forceinline__ void row_put(const T *x, const e4m3_rows &to, uint32_t row,
                                                float scale)
@@ -80,8 +81,8 @@ static __device__ __forceinline__ void row_put(const T *x, const e4m3_rows &to, 
         to.scale[row] = scale;
 }
 
-// Writes a row of x with its scales; a block of THREADS threads. Rows after the last become zeros
-// with scale 0. shared: THREADS / 32 floats that the block has not used before.
+// Writes the codes of a row of x, and its scales; a block of THREADS threads. Rows after the last
+// become zeros with scale 0. shared: THREADS / 32 floats that the block has not used before.
 template <int THREADS, class T>
 static __device__ __forceinline__ void row_codes(const T *x, const e4m3_rows &to, uint32_t row,
                                                  float *shared)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the kernel of a product. Exact mode: by the number of rows, one of the two tensor-core
-// kernels, which share one summation order. Else the fastest found at startup (blas_tune.c), or
-// weft's kernels for products that cuBLASLt does not support. Types that tensor cores do not
-// multiply use the plain kernel.
+// Chooses the kernel of a product. Exact mode: by the numbers of rows and features, one of the two
+// tensor-core kernels, which share one summation order. Else the fastest found at startup
+// (blas_tune.c), or weft's kernels for products that cuBLASLt does not support. Types that tensor
+// cores do not multiply use the plain kernel.
 #include "kernels/cuda/internal.h"
 
 enum {
@@ -11,7 +11,8 @@ enum {
 };
 
 // Returns the next row count to warm up (see `tune` in kernels/device.h). The small kernel has a
-// variant for row counts up to each of these; the wide kernel is loaded when a step first uses it.
+// variant for row counts up to each of these, and the wide kernel one for up to the last; that for
+// more rows is loaded when a step first uses it.
 // With cuBLASLt more counts are tried.
 uint32_t gemm_tune(struct stream *stream, uint32_t rows)
 {

@@ -40,9 +40,9 @@ template <class W> static __device__ __forceinline__ uint32_t wide_at(uint32_t r
     return row * wide_row<W>::BYTES + (byte ^ swapped * wide_row<W>::SLAB);
 }
 
-// The share of one of THREADS threads of the copy of an operand in each step: the same 16 bytes of
-// rows at constant distances in a stage. Rows past the end repeat the last row; their results are
-// not stored.
+// What one of THREADS threads copies of an operand in each step: the same 16 bytes of rows at
+// constant distances in a stage. Rows past the end repeat the last row; their results are not
+// stored.
 template <class W, uint32_t ROWS, uint32_t THREADS> struct wide_share {
     static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = THREADS / CHUNKS;
     static constexpr uint32_t COUNT = ROWS / APART;

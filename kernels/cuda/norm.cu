@@ -164,9 +164,9 @@ struct norm_codes_run {
     e4m3_rows to;
 };
 
-// As rms_kernel with eight warps per row, for rows of vectors whose output the next product reads
-// as codes: also writes these. Shared: 64 bytes. Bytes: 9 * rows * width. Rows that no thread can
-// keep are read again from L1 or L2.
+// As rms_kernel with eight warps per row, for rows of vectors; also writes the output as codes for
+// the next product. Shared: 64 bytes. Bytes: 9 * rows * width. Rows too long for the registers are
+// read again from L1 or L2.
 template <class T> static __global__ void __launch_bounds__(256) rms_codes_kernel(norm_codes_run a)
 {
     SHARED(float, shared, [16]);

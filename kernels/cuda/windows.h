@@ -2,7 +2,7 @@
 // The buffer whose parts the ranks sum in place (stream_limits.sums_bytes). If the library can, it
 // is memory of NCCL's allocator and is registered with the communicators as a window: NCCL then
 // sums it by kernels that read and write the other ranks' memory directly (decision 0077).
-// Otherwise it is ordinary memory. Loading thread.
+// Otherwise it is ordinary memory. Used by the loading thread.
 #pragma once
 
 #include "kernels/cuda/comm.h"

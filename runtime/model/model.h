@@ -42,9 +42,8 @@ struct model_options {
     uint32_t max_num_batched_tokens;
     uint32_t block_size; // tokens per KV block: 16, 32 or 64; 0: 64
     bool load_dummy;     // true: random weights; only config.json is read
-    bool plan_declared;  // true: a plan alone, with them in the format of config.json
-    // Rows of the penalty table, at most max_num_seqs; -1: 64, or max_num_seqs if there is a
-    // default repetition penalty.
+    bool plan_declared;  // true, with load_dummy: plans weights in the format of config.json
+    // Rows of penalties, at most max_num_seqs; -1: 64, or all with a default repetition penalty.
     int penalty_rows;
     enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults
     struct model_defaults defaults; // used with DEFAULTS_GIVEN
@@ -147,7 +146,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err) MUST_USE;
 void model_close(struct model *model); // NULL is allowed; waits for ranks that are late
-// Any thread, during model_open: returns the first rank being opened; number of ranks: none is.
+// Any thread, during model_open: returns the first rank being opened; if none, the number of ranks.
 uint32_t model_plan_loading(const struct model_plan *plan);
 // After a failed step: returns the rank whose device failed, or the number of ranks: not known.
 uint32_t model_failed_rank(const struct model *model);

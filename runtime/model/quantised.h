@@ -23,7 +23,7 @@ struct quantised {
 // Reads quantization_config of config.json, also in the text part of a multimodal model.
 struct quantised quantised_by_config(const json_t *config);
 
-// How config.json declares the products of layers.
+// The format of the products of layers by quantization_config.
 struct declared_format {
     bool quantized;            // true if there is a declaration
     bool experts;              // true if only experts are quantized

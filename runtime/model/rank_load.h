@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading the weights of all ranks of this process. Loading thread.
+// Loading the weights of all ranks of this process. Used by the loading thread.
 #pragma once
 
 #include "runtime/model/internal.h"
@@ -14,7 +14,7 @@ struct rank_load_args {
     void *context;
 };
 
-// Loads the weights of each rank, on devices with memory of their own at the same time, with a
-// thread for each rank. If one fails, the others end early, and its error is returned: of several
-// the first rank's.
+// Loads the weights of each rank: one after another if the ranks share the device's threads (cpu),
+// else at the same time, with a thread for each rank. If ranks fail, the others end early, and the
+// error of the first that failed, by number, is returned.
 enum status ranks_load(const struct rank_load_args *args, struct error *err) MUST_USE;

@@ -81,8 +81,8 @@ static bool equal(const float *a, const float *b, size_t n)
     return same;
 }
 
-// Runs the product of x on the device and compares it with the codes of x, on a card without such
-// products with x itself. Returns the results.
+// Runs the product of x on the device and compares it with the codes of x, or, on a card without
+// such products, with x itself. Returns the results.
 static float *product_compared(struct trial *t, const char *what, const struct selector *s,
                                enum dtype act, const void *x, const float *values, uint32_t rows)
 {
@@ -152,7 +152,7 @@ static void output_compared(struct trial *t, const struct selector *s, enum dtyp
                equal(y, apart, (size_t)rows * s->weight.shape.n));
 }
 
-// The last widths are those of rows of which a thread keeps one vector, two, or none.
+// Of rows of these widths a thread keeps one vector, two, or none.
 static void norm_case(struct trial *t, enum dtype act, uint64_t seed)
 {
     static const uint32_t widths[] = {1152, 2560, 4224}, counts[] = {33, 36, 66};
