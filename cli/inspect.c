@@ -131,7 +131,7 @@ static void alone_print(const char *folder, const struct model_plan *plan)
         printf("%s: planned as %s; layers that the checkpoint leaves unquantized need more\n",
                outline.format, plan->facts.formats);
     else
-        printf("%s: planned as %s; --dtype int4 or int8 plans codes of these sizes\n",
+        printf("%s: planned as %s; --dtype int4 or int8 plans codes of 4 or 8 bits\n",
                outline.format, dtype_name(plan->facts.dtype));
 }
 
