@@ -5,8 +5,9 @@
   tools/card_plans.py WEFT [--check | --write]     WEFT: build/release/bin/weft, with libweft_simt.so next to it
 
 The emulated device plans as a GPU does. Each model is a folder with config.json alone, whose weights are planned as it declares
-them: in bfloat16, which --dtype changes, or in the format of its quantization_config. Formats of weights and of keys and values that this build refuses have no row or column. A card's memory is what nvidia-smi
-prints, less 600 MiB of the driver's context and what weft leaves free: 5 %, at least 1 GiB.
+them: in bfloat16, which --dtype changes, or in the format of its quantization_config. Formats of weights and of keys and values
+that this build refuses have no row or column. A card's memory is what nvidia-smi prints, less 600 MiB of the driver's context and
+what weft leaves free: 5 %, at least 1 GiB.
 """
 import json
 import pathlib

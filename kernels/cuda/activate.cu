@@ -136,8 +136,8 @@ static __device__ __forceinline__ void gate8(const gate_codes_run &a, float g[8]
 
 // As gate_row, for all gates and rows of vectors; also writes the output as codes for the next
 // product. A block computes a row, which it reads again from L1 or L2 when it knows the scale; with
-// scales of blocks it computes slice blockIdx.y of a row. Shared: 64 bytes. Bytes: 7 * rows *
-// width.
+// scales of blocks it computes slice blockIdx.y of a row. Shared: 64 bytes.
+// Bytes: 7 * rows * width.
 template <class T>
 static __global__ void __launch_bounds__(GATE_CODES_THREADS) gate_codes_kernel(gate_codes_run a)
 {

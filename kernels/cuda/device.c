@@ -3,7 +3,7 @@
 // opening, memory, streams, waiting and graphs. Kernels are in the .cu files; this file contains
 // no arithmetic.
 //
-// Threads: the loading thread calls open, close, memory and weights; the engine's thread uses its
+// Threads: a device's loading thread calls open, close, memory and weights; an engine's uses its
 // stream. Nothing is allocated on the device after stream_open. The current device of CUDA is a
 // property of the calling thread: functions that take a device, and stream_open and stream_close,
 // set it; device_slot_acquire sets it for all calls of a step, and graphs are recorded by the

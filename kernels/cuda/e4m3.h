@@ -56,12 +56,12 @@ static __device__ __forceinline__ uint32_t float_to_e4m3(float x)
     return sign | (x != x ? 0x7Fu : code);
 }
 
-// Returns the codes that float_to_e4m3 has for four numbers, each a NaN or of a magnitude up to
-// 448 (1 + 2^-20), the first in the lowest byte, in half its instructions: a power of two is added
-// whose last bit has the weight of a code's last bit, so the addition rounds.
+// Returns the codes of four numbers, the first in the lowest byte. They are those of float_to_e4m3,
+// in half the instructions; each number is a NaN or of a magnitude up to 448 (1 + 2^-20). Adding a
+// power of two whose last bit has the weight of the code's last bit rounds a number.
 static __device__ __forceinline__ uint32_t scaled_to_e4m3(const float v[4])
 {
-    const uint32_t least = 121u << 23; // 2^-6: below it codes have one distance
+    const uint32_t least = 121u << 23; // 2^-6: below it all codes have one distance
     uint32_t code[4], sign[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {

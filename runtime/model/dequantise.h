@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts elements of a tensor to float32, whatever its type: plain floats, the quantised block
 // formats of GGUF, and rows that a file stores in another order than the model. The arithmetic of
-// each format is exact except for the float32 operations that its definition names. Loading thread
-// only; reads the mapped file.
+// each format is exact except for the float32 operations that its definition names. Used by
+// the threads that load weights; reads the mapped file.
 #pragma once
 
 #include "kernels/weight.h"

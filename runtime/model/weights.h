@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a model: a list of them, each with its source in the checkpoint (or random
-// numbers) and its bytes on the device, and their loading. Loading thread only; afterwards they are
-// read-only. The caller of weights_load owns the device memory.
+// numbers) and its bytes on the device, and their loading. Loading thread only, weights_load also
+// a thread for each rank (rank_load.h); afterwards they are read-only. The caller of weights_load
+// owns the device memory.
 #pragma once
 
 #include "kernels/device.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading the ranks of a model at the same time, on CPU devices without threads of their own that
-// load: they hold the weights that ranks loaded one after another hold, report one common
+// Loading the ranks of a model at the same time, on CPU devices that offer no threads for it: the
+// ranks hold the same weights as if they had loaded one after another, they report one common
 // progress, and an error of one rank ends the others. Ranks that share threads load one by one.
 #include "base/patience.h"
 #include "runtime/model/internal.h"
