@@ -9,8 +9,8 @@ gpu_torch.py (ignored). The
 model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right
 if the measured time is within its error. Not judged: a kernel so short that the host's launches determine its time (measured
 by the run's row of launches), and a time below the bound, which makes the measurement doubtful. Rows without a prediction are
-counted by name. The column 'others' has public measurements of other engines (peers.json). Exits with 77 if the GPU is
-not one of the model (cards.json), and with 1 if a row cannot be read.
+counted by name. The column 'others' has public measurements of other engines (peers.json). Exits with 77 if the model has no
+constants of the GPU (cards.json), and with 1 if a row cannot be read.
 """
 import argparse
 import collections
@@ -182,7 +182,7 @@ def table(name, rows, unit, scale, apart, others_times):
 def report(rows):
     card, name = card_of(rows)
     if not card:
-        return ["skipped: nothing is predicted of %s, cards.json has %s" % (name, ", ".join(c["device"] for c in cards().values()))], False
+        return ["skipped: nothing is predicted for %s, cards.json has %s" % (name, ", ".join(c["device"] for c in cards().values()))], False
     model = predict.Model(card, json.loads((predict.HERE / "after.json").read_text()))
     kernels, steps, apart = read(rows, model)
     lines = ["predicted beside measured: %s, constants of %s" % (name, card)]

@@ -187,7 +187,7 @@ class Beside(unittest.TestCase):
     def test_another_card_has_no_predictions(self):
         lines, known = beside.report([{"card": "NVIDIA H100 PCIe", "exact": False}, {"op": "attn", "shape": "decode 1 x 1024", "us": 1.0}])
         self.assertFalse(known)
-        self.assertTrue(lines[0].startswith("skipped: nothing is predicted of NVIDIA H100 PCIe, cards.json has " + H100), lines)
+        self.assertTrue(lines[0].startswith("skipped: nothing is predicted for NVIDIA H100 PCIe, cards.json has " + H100), lines)
 
     def test_what_it_cannot_read_it_does_not_pass_over(self):
         for row in ({"op": "new", "shape": "", "us": 1}, {"other": 1}, {"op": "gemm", "shape": "8 by 8", "us": 1}, {"op": "gemm", "shape": "n 1 k 1 rows 1"}):

@@ -122,7 +122,7 @@ says "probe-equal FAILED (1)" "mma_f16: 1 words are wrong; 7: 01234567, the emul
 CARD=12.0 gpu 0 test
 [[ $(<"$work/configured") == *CMAKE_CUDA_ARCHITECTURES=90-virtual* ]] || { cat "$work/configured"; failed=1; }
 NAME="NVIDIA B200" gpu 0 bench # cards.json lacks it
-says "predictions skipped: nothing is predicted of NVIDIA B200, cards.json has NVIDIA H100" "ops-fast ok"
+says "predictions skipped: nothing is predicted for NVIDIA B200, cards.json has NVIDIA H100" "ops-fast ok"
 [[ $said != *FAILED* && $(grep -c "nothing is predicted" "$work/tree/gpu-results/summary.txt") = 1 ]] || { echo "no clean skip: $said"; failed=1; }
 TARGETS="weft_cuda" gpu 1 all
 says "build-models skipped: pkg-config finds no jansson here" "test_golden skipped: pkg-config finds no jansson" "steps: none was measured"
