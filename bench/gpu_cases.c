@@ -170,8 +170,11 @@ void bench_gemm(struct bench *b, const struct bench_held *held, uint32_t n, uint
                 const uint32_t *rows, size_t count)
 {
     bool e4m3 = weight_format_facts(held->format)->bits == 8;
-    struct stream_limits limits = {
-        .step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n, .e4m3_width = e4m3 ? k : 0};
+    bool coded = held->format != WEIGHT_FLOATS || held->dtype == DTYPE_I8;
+    struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192},
+                                   .width_max = n,
+                                   .e4m3_width = e4m3 ? k : 0,
+                                   .coded_most = coded ? (uint64_t)n * k : 0};
     struct stream *stream = open_stream(b, &limits);
     struct product p = {.weight[0] = held_weight(b, held, n, k, 0), .copies = 1};
     if (!b->small)

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 19, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
+enum { DEVICE_ABI = 20, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -79,10 +79,11 @@ struct device_need {
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
-    enum dtype kv;        // type of keys and values in KV blocks
-    uint32_t width_max;   // largest k or n of any product, vocabulary included; stacks: one matrix
-    uint32_t e4m3_width;  // largest k of any product whose weight is held as FP8 codes; 0: none
-    bool products_padded; // outputs of products have rows to spare, up to PRODUCT_ROWS_UNIT * m
+    enum dtype kv;       // type of keys and values in KV blocks
+    uint32_t width_max;  // largest k or n of any product, vocabulary included; stacks: one matrix
+    uint32_t e4m3_width; // largest k of any product whose weight is held as FP8 codes; 0: none
+    uint64_t coded_most, coded_layer; // most elements of codes or int8: of a weight, of a layer
+    bool products_padded;    // outputs of products have rows to spare, up to PRODUCT_ROWS_UNIT * m
     uint32_t layers, graphs; // graphs: number of those that will be recorded
     uint64_t sums_bytes;     // bytes of the stream's buffer for sums of ranks; 0: there is none
 };

@@ -3,12 +3,12 @@
 and products and steps with weights of 4 bits.
 
 Products of layers take weft's own kernels for codes (decisions 0071 and 0072); FP8 above 32 rows takes cuBLASLt's products if they
-are faster (decision 0074); experts always take weft's kernels. The head and the router stay bfloat16. With keys and values in FP8
+are faster (decision 0074), and 4 bits above 64 rows cuBLASLt's by strips (decision 0079); experts always take weft's kernels. The head and the router stay bfloat16. With keys and values in FP8
 attention takes the tiles that are counted for them.
 """
 from predict import DIM, SHAPES, WEIGHT_BYTES, Experts, Model, added
 
-KEYS = 1024
+KEYS, PROMPT = 1024, 8192
 # ms on H100: sums of the best measured kernels of vLLM and TensorRT-LLM (aiconfigurator) and 10 to 18 us a layer for the rest, with
 # weights and keys and values in FP8. Nobody measured them as steps.
 OTHERS = {("Llama-3.1-8B", 1): 4.2, ("Llama-3.1-8B", 32): 5.4, ("Llama-3.1-8B", 256): 11.8,
@@ -78,6 +78,14 @@ def four_bits_table(kernels):
             times = [plain if h == "bfloat16" else dense_step(m, rows, False, h) for h in held]
             lines.append("| %s, step of Llama-3.1-8B, %d streams, ms | %s |" % (
                 card, rows, " | ".join("%.1f ± %.1f" % (t[0] * 1e3, t[2] * 1e3) for t in times)))
+        for rows in (256, 8192):
+            times = [m.codes_product(rows, 6144, 4096, h) if h != "bfloat16" else m.product(rows, 6144, 4096) for h in held]
+            lines.append("| %s, product of %s rows, n 6144 k 4096, default mode, us | %s |" % (
+                card, "{:,}".format(rows), " | ".join("%.1f ± %.1f" % (t[0] * 1e6, t[2] * 1e6) for t in times)))
+        plain = added(m.step(SHAPES["Llama-3.1-8B"], "prefill", 1, PROMPT)[0].values())
+        times = [plain if h == "bfloat16" else dense_step(m, PROMPT, False, h, kind="prefill") for h in held]
+        lines.append("| %s, prompt of %s tokens, Llama-3.1-8B, ms | %s |" % (
+            card, "{:,}".format(PROMPT), " | ".join("%.0f ± %.0f" % (t[0] * 1e3, t[2] * 1e3) for t in times)))
     return lines
 
 

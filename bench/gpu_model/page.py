@@ -70,6 +70,9 @@ def kernel_table(m):
             row("product of %s, %d tokens, n 6144 k 4096" % (held, tokens), m.own_product(tokens, 6144, 4096, held))
     for tokens in (256, 8192):
         row("product of FP8 in the default mode, x rounded to FP8, %d tokens, n 6144 k 4096" % tokens, m.codes_product(tokens, 6144, 4096))
+    for held in list(WEIGHT_BYTES)[3:]:
+        for tokens in (256, 8192):
+            row("product of %s in the default mode, by strips, %d tokens, n 6144 k 4096" % (held, tokens), m.strips_product(tokens, 6144, 4096, held))
     for tokens in (1, 256, 8192):
         parts = [(name.split("-")[0], m.layer(shape, "decode", tokens, 64, False)) for name, shape in SHAPES.items()]
         row("add and norm, %d tokens" % tokens, tuple(x / 2 for x in parts[0][1]["norms"]))

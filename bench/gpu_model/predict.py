@@ -26,6 +26,7 @@ PAGE = HERE.parent / "gpu_predictions.md"
 SHAPES = {"Llama-3.1-8B": {"layers": 32, "inter": 14336, "vocab": 128256}, "Qwen3-8B": {"layers": 36, "inter": 12288, "vocab": 151936}}
 HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
 STEPS = [("decode", rows, context) for context in (1024, 8192) for rows in (1, 32, 256)] + [("prefill", 1, 8192)]
+STRIP_BYTES = 32 << 20  # kernels/cuda/internal.h
 PARTIALS = (64 << 20) // (16 * DIM * 4)
 TILE = 64
 # Bytes of an element of a weight, with its part of a scale and zero point (kernels/cuda/codes.h).
@@ -150,10 +151,24 @@ class Model:
             return self.rows("SwiGLU and codes of 14336, FP8: a row", units, tokens * inter * 7)
         return self.rows("SwiGLU of 14336: a row", units, tokens * inter * 6)
 
+    def strips_product(self, tokens, n, k, held):
+        """Returns the time of a product by strips of converted features (decision 0079). A conversion is counted, with its writes to L2;
+        cuBLASLt's products of strips are taken as if they read them from memory, because nobody has measured how fast it reads L2."""
+        fit = STRIP_BYTES // 2 // k // 128 * 128
+        strips = math.ceil(n / fit)
+        features = math.ceil(n / strips / 128) * 128
+        moved = features * k * WEIGHT_BYTES[held]
+        conversion = self.finished(self.kernel("conversion of %s: 512 codes" % held).pool(features * k / 512), moved, moved / self.rate)
+        time, _, error = added([added([conversion, self.library_product(tokens, features, k)])] * strips)
+        return time, self.own_product(tokens, n, k, held)[1], error
+
     def codes_product(self, tokens, n, k, held="FP8", apart=True):
-        """Returns the time of a product with weights held as codes in the default mode: of weft's kernel, or, in FP8 above 32 tokens, of
-        cuBLASLt's FP8 product if that is faster. apart: the latter includes the kernel that rounds x; else the op before wrote codes."""
+        """Returns the time of a product with weights held as codes in the default mode: of weft's kernel, or, if that is faster, of
+        cuBLASLt: in FP8 above 32 tokens its FP8 product, otherwise above 64 tokens that of strips. apart: the FP8 product includes the
+        kernel that rounds x; else the op before wrote codes."""
         own = self.own_product(tokens, n, k, held)
+        if tokens > 64 and not held.startswith("FP8"):
+            return min(own, self.strips_product(tokens, n, k, held))
         if tokens <= 32 or not held.startswith("FP8"):
             return own
         time, bound, error = self.library_product(tokens, n, k, "fp8")

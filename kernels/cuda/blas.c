@@ -97,7 +97,8 @@ bool plan_describe(struct blas_plan *plan)
     uint32_t transpose = CUBLAS_OP_T;
     uint32_t epilogue = key->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     uint32_t bias_type = blas_type(key->y_dtype);
-    cudaDataType_t in = key->format != 0 ? CUDA_R_8F_E4M3 : blas_type(key->x_dtype);
+    uint32_t features = key->strip != 0 ? key->strip : key->n;
+    cudaDataType_t in = key_fp8(key) ? CUDA_R_8F_E4M3 : blas_type(key->x_dtype);
     cudaDataType_t out = blas_type(key->y_dtype);
     cublasStatus_t bad = cublasLtMatmulDescCreate(&plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (bad != CUBLAS_STATUS_SUCCESS)
@@ -107,48 +108,57 @@ bool plan_describe(struct blas_plan *plan)
     if (key->bias)
         bad |= cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
                                               &bias_type, 4);
-    bad |= cublasLtMatrixLayoutCreate(&plan->weight, in, key->k, key->n, key->stride);
+    bad |= cublasLtMatrixLayoutCreate(&plan->weight, in, key->k, features, key->stride);
     bad |= cublasLtMatrixLayoutCreate(&plan->x, in, key->k, key->rows, key->x_stride);
-    bad |= cublasLtMatrixLayoutCreate(&plan->y, out, key->n, key->rows, key->y_stride);
-    return bad == CUBLAS_STATUS_SUCCESS && (key->format == 0 || fp8_describe(plan));
+    bad |= cublasLtMatrixLayoutCreate(&plan->y, out, features, key->rows, key->y_stride);
+    return bad == CUBLAS_STATUS_SUCCESS && (!key_fp8(key) || fp8_describe(plan));
 }
 
-static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
+// feature: that of the first column of the product.
+static bool bias_set(struct blas_plan *plan, const struct gemm_args *args, uint32_t feature)
 {
     if (!args->bias)
         return true;
-    const void *bias =
-        (const char *)args->bias->data + vector_copy_at(&args->bias->shape, args->y_dtype);
+    const void *bias = (const char *)args->bias->data +
+                       vector_copy_at(&args->bias->shape, args->y_dtype) +
+                       feature * dtype_bytes(args->y_dtype);
     return cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                           sizeof bias) == CUBLAS_STATUS_SUCCESS;
 }
 
 // Sets what calls of one plan differ in.
 static bool pointers_set(const struct stream *stream, struct blas_plan *plan,
-                         const struct gemm_args *args)
+                         const struct gemm_args *args, uint32_t feature)
 {
-    return bias_set(plan, args) && (plan->key.format == 0 || fp8_scales_set(stream, plan, args));
+    return bias_set(plan, args, feature) &&
+           (!key_fp8(&plan->key) || fp8_scales_set(stream, plan, args));
 }
 
-enum status plan_run(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
+enum status plan_multiply(struct stream *stream, struct blas_plan *plan,
+                          const struct gemm_args *args, const void *weight, uint32_t first)
 {
     float one = 1.0f;
     float zero = 0.0f;
     const struct product_choice *choice = &plan->choice;
-    if (choice->by != BY_LIBRARY)
-        return choice->by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
-    if (!pointers_set(stream, plan, args))
+    const void *x = key_fp8(&plan->key) ? stream->codes : args->x;
+    char *y = (char *)args->y + first * dtype_bytes(args->y_dtype);
+    if (!pointers_set(stream, plan, args, first))
         return STATUS_DEVICE_FAULT;
-    bool codes = plan->key.format != 0;
-    enum status status = codes ? fp8_quantize(stream, plan, args) : STATUS_OK;
-    if (status != STATUS_OK)
-        return status;
     stream->after_kernel = false; // cuBLASLt's kernels are not kernels of a step (early.h)
     cublasStatus_t result = cublasLtMatmul(
-        stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
-        codes ? stream->codes : args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y,
-        &choice->algo, stream->blas_workspace, choice->workspace, stream->cuda);
+        stream->blas->handle, plan->desc, &one, weight, plan->weight, x, plan->x, &zero, y, plan->y,
+        y, plan->y, &choice->algo, stream->blas_workspace, choice->workspace, stream->cuda);
     return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
+}
+
+enum status plan_run(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
+{
+    if (plan->choice.by != BY_LIBRARY)
+        return plan->choice.by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
+    if (plan->key.strip != 0)
+        return strip_run(stream, plan, args);
+    enum status status = key_fp8(&plan->key) ? fp8_quantize(stream, plan, args) : STATUS_OK;
+    return status == STATUS_OK ? plan_multiply(stream, plan, args, args->weight->data, 0) : status;
 }
 
 // Returns the plan for the key, which is made if needed. NULL: nothing was chosen for this shape,
@@ -167,7 +177,7 @@ static struct blas_plan *plan_find_or_make(struct stream *stream, const struct p
         plan = plan_slot_find(blas, key);
     }
     plan->key = *key;
-    if (!plan_describe(plan) || !pointers_set(stream, plan, args) ||
+    if (!plan_describe(plan) || !pointers_set(stream, plan, args, 0) ||
         !blas_choose(stream, plan, args)) {
         plan_close(plan);
         return NULL;
@@ -187,8 +197,8 @@ bool blas_takes(const struct stream *stream, const struct gemm_args *args)
     const struct weight_shape *shape = &args->weight->shape;
     if (!stream->blas || args->y_stride % 8 != 0)
         return false;
-    if (weight_e4m3(shape))
-        return fp8_takes(stream, args);
+    if ((weight_e4m3(shape) && fp8_takes(stream, args)) || strip_takes(stream, args))
+        return true;
     return shape->part_count == 0 && shape->dtype == args->x_dtype && shape->k % 8 == 0 &&
            args->x_stride % 8 == 0;
 }
@@ -210,12 +220,14 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     key.weight_align = alignment_of(args->weight->data);
     key.x_align = alignment_of(args->x);
     key.y_align = alignment_of(args->y);
-    if (weight_e4m3(shape))
+    if (weight_e4m3(shape) && fp8_takes(stream, args))
         fp8_key(&key, stream, args);
+    else if (strip_takes(stream, args))
+        strip_key(&key, stream, args);
     struct blas_plan *plan = plan_find_or_make(stream, &key, args);
     if (!plan)
         return STATUS_UNSUPPORTED;
-    if (key.format != 0)
+    if (key_fp8(&key))
         fp8_chosen(stream, plan, args);
     enum status status = plan_run(stream, plan, args);
     if (status == STATUS_UNSUPPORTED && plan->of_bucket &&

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by blas.c (plans and calls), blas_tune.c (choice of algorithm), blas_fp8.c (products of
-// FP8 codes) and blas_cache.c (file of choices). Everything belongs to one stream and is used by
-// its engine thread; only the list of weights belongs to the device.
+// FP8 codes), blas_strip.c (strips of converted codes) and blas_cache.c (file of choices).
+// Everything belongs to one stream and is used by its engine thread; only the list of weights
+// belongs to the device.
 #pragma once
 
 #include "kernels/cuda/internal.h"
@@ -14,8 +15,18 @@ struct plan_key {
     uint32_t rows, n, k, stride, x_stride, y_stride;
     uint32_t x_dtype, y_dtype, bias;
     uint32_t weight_align, x_align, y_align; // bytes, at most 256
-    uint32_t format; // FP8 codes: enum weight_format; then rows are those of the codes. Else 0
+    // Codes: enum weight_format of their first part. FP8 codes without strips: rows are those of
+    // the codes. Floats and int8: 0.
+    uint32_t format;
+    uint32_t
+        strip; // features that are converted at a time; 0: weight and x are multiplied as they are
 };
+
+// Returns true if the library multiplies FP8 codes by FP8 codes.
+static inline bool key_fp8(const struct plan_key *key)
+{
+    return key->format != 0 && key->strip == 0;
+}
 
 // How a product is computed: by an algorithm of cuBLASLt, or by a kernel of weft.
 enum product_by { BY_LIBRARY, BY_SMALL, BY_WIDE, PRODUCT_BY_COUNT };
@@ -96,6 +107,16 @@ enum status fp8_quantize(struct stream *stream, const struct blas_plan *plan,
 struct stream_coded fp8_coded(const struct stream *stream, const struct blas_plan *plan,
                               const struct gemm_args *args);
 void fp8_chosen(struct stream *stream, const struct blas_plan *plan, const struct gemm_args *args);
+// blas_strip.c. strip_takes returns true if the library may multiply strips of the converted
+// weight; strip_key changes the key of a call to that of such a product; strip_run queues all its
+// strips.
+bool strip_takes(const struct stream *stream, const struct gemm_args *args);
+void strip_key(struct plan_key *key, const struct stream *stream, const struct gemm_args *args);
+enum status strip_run(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
+// Queues the library's product by `weight` into y from feature `first` on. Returns UNSUPPORTED if
+// the algorithm does not support these rows.
+enum status plan_multiply(struct stream *stream, struct blas_plan *plan,
+                          const struct gemm_args *args, const void *weight, uint32_t first);
 // Sets plan->desc and the layouts from plan->key.
 bool plan_describe(struct blas_plan *plan);
 void plan_close(struct blas_plan *plan);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CACHE_VERSION = 4 };
+enum { CACHE_VERSION = 5 };
 
 struct cache_head {
     char magic[8];

@@ -165,7 +165,7 @@ struct stream_coded fp8_coded(const struct stream *stream, const struct blas_pla
                               const struct gemm_args *args)
 {
     struct stream_coded coded = stream->coded;
-    bool usable = coded.x && plan->key.format != 0 && (coded.held || stream->after_kernel) &&
+    bool usable = coded.x && key_fp8(&plan->key) && (coded.held || stream->after_kernel) &&
                   coded.x == args->x && coded.rows == args->rows &&
                   coded.padded == plan->key.rows && coded.k == plan->key.k &&
                   coded.k == args->x_stride && coded.blocks == (plan->key.format == WEIGHT_FP8_128);
@@ -234,10 +234,11 @@ void blas_fp8_ask(struct stream *stream)
                  "cuBLASLt (%s)",
                  FP8_ROWS_MIN, where);
     else
-        snprintf(line, sizeof line,
-                 "FP8 weights: cuBLASLt %zu has no FP8 products with scales for rows or blocks on "
-                 "this card; weft's kernels compute all",
-                 cublasLtGetVersion());
+        snprintf(
+            line, sizeof line,
+            "FP8 weights: cuBLASLt %zu has no FP8 products with scales for rows or blocks on "
+            "this card; it multiplies strips that are converted to 16 bits, or weft's kernels do",
+            cublasLtGetVersion());
     if (stream->device->options.note)
         stream->device->options.note(line);
 }

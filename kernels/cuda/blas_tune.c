@@ -28,8 +28,7 @@ enum {
 void blas_weight_known(struct device *device, const struct weight *weight)
 {
     const struct weight_shape *shape = &weight->shape;
-    if (device->exact || shape->use != WEIGHT_PRODUCT ||
-        (shape->part_count > 0 && !weight_e4m3(shape)))
+    if (device->exact || shape->use != WEIGHT_PRODUCT)
         return;
     pthread_mutex_lock(&device->known_lock);
     if (device->known_count < WEIGHTS_KNOWN) {

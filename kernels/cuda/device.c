@@ -30,7 +30,8 @@
 enum {
     STAGING_SLACK = 3 * 4096,     // for O_DIRECT: alignment, and a block at each end
     QUERY_NS = 1000000,           // interval of driver queries while waiting: 1 ms
-    GRAPH_LAYER_BYTES = 64 << 10, // most bytes per layer of a recorded graph
+    GRAPH_LAYER_BYTES = 64 << 10, // most bytes per layer of a recorded graph, without strips
+    GRAPH_NODE_BYTES = 4 << 10,   // of a kernel more: an estimate, never measured
     // A rank that is far ahead fills its queue of launches (about a thousand), and the driver then
     // blocks in a call that another rank may need.
     MEET_LAYERS = 8,
@@ -298,7 +299,7 @@ static struct attn_capacity attn_capacity_of(const struct device *device,
 // Bytes of a stream's workspaces.
 struct stream_bytes {
     size_t partial_out, partial_state, arrived, walk_out, logits, chunk, sample, blas, ranks;
-    size_t codes, code_scales;
+    size_t codes, code_scales, strip;
 };
 
 static struct stream_bytes stream_bytes_of(const struct device *device,
@@ -328,6 +329,7 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
         size_t across = (limits->e4m3_width + FP8_SCALE_COLUMNS - 1) / FP8_SCALE_COLUMNS;
         bytes.codes = tokens * limits->e4m3_width;
         bytes.code_scales = tokens * across * sizeof(float);
+        bytes.strip = strip_bytes_of(limits);
     }
     bytes.ranks =
         (size_t)device->options.ranks * limits->step.tokens_max * limits->width_max * sizeof(float);
@@ -350,6 +352,8 @@ static enum status device_needs(const struct device *device, const struct stream
         need_add(out, "product workspace", bytes.blas);
     if (bytes.codes != 0)
         need_add(out, "activations in FP8", bytes.codes + bytes.code_scales);
+    if (bytes.strip != 0)
+        need_add(out, "strips of weights", bytes.strip);
     if (bytes.ranks != 0)
         need_add(out, "sums of ranks", bytes.ranks + sums_planned(device, limits->sums_bytes));
     if (device->options.ranks != 0)
@@ -357,7 +361,10 @@ static enum status device_needs(const struct device *device, const struct stream
                  (NCCL_BYTES + windows_planned(device, limits->sums_bytes)) *
                      (1 + comm_records_apart(device)));
     if (limits->graphs != 0)
-        need_add(out, "graphs", (uint64_t)limits->layers * GRAPH_LAYER_BYTES * limits->graphs);
+        need_add(out, "graphs",
+                 (uint64_t)limits->layers * limits->graphs *
+                     (GRAPH_LAYER_BYTES +
+                      (bytes.strip != 0 ? strip_nodes(limits) : 0) * GRAPH_NODE_BYTES));
     return STATUS_OK;
 }
 
@@ -460,7 +467,7 @@ static void stream_close(struct stream *stream)
     void *buffers[] = {stream->partial_out, stream->partial_state,  stream->arrived,
                        stream->walk_out,    stream->logits,         stream->chunk,
                        stream->sample,      stream->blas_workspace, stream->ranks_scratch,
-                       stream->codes,       stream->code_scales};
+                       stream->codes,       stream->code_scales,    stream->strip};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         (void)cudaFree(buffers[i]);
     sums_close(stream);
@@ -491,7 +498,7 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         {&stream->logits, bytes.logits},           {&stream->chunk, bytes.chunk},
         {&stream->sample, bytes.sample},           {&stream->blas_workspace, bytes.blas},
         {&stream->ranks_scratch, bytes.ranks},     {&stream->codes, bytes.codes},
-        {&stream->code_scales, bytes.code_scales},
+        {&stream->code_scales, bytes.code_scales}, {&stream->strip, bytes.strip},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
         code = workspace_alloc(want[i].field, want[i].bytes);

@@ -25,6 +25,7 @@ enum {
     SAMPLE_CHUNK = 8192,     // logits per block
     STAGING_BYTES = 4 << 20, // size of each of the two pinned buffers for loading
     BLAS_WORKSPACE = 32 << 20,
+    STRIP_BYTES = 32 << 20,       // most bytes of a strip: stays in the L2 cache of 40 MB and more
     ATTN_WALK_ROWS = 512,         // packed queries that the attention blocks of an SM walk together
     PARTIAL_BYTES_MAX = 64 << 20, // most bytes of attention part states
     RANKS_BYTES_MAX = 32 << 20,   // most bytes of the partial sums of all ranks
@@ -103,6 +104,7 @@ struct stream {
     unsigned char *codes; // [tokens][e4m3_width] activations as FP8 codes, tokens a multiple of 4
     float *code_scales;   // [e4m3_width / 128][tokens]
     struct stream_coded coded;
+    void *strip;          // strip_bytes_of(): features of a weight as 16-bit floats
     struct comm *comm;    // NULL: no ranks, or not joined yet
     uint32_t rank;        // index among the ranks of this process
     float *ranks_scratch; // [ranks][n] f32 partial sums of a piece
@@ -142,6 +144,11 @@ void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 // blas_fp8_finish writes a loaded weight's scales as the library reads them.
 void blas_fp8_ask(struct stream *stream);
 enum status blas_fp8_finish(struct weight *weight);
+
+// Strips of converted weights (blas_strip.c): bytes of a stream's buffer; kernels that a layer has
+// if all its products use strips, about.
+size_t strip_bytes_of(const struct stream_limits *limits);
+uint64_t strip_nodes(const struct stream_limits *limits);
 
 // Attention kernels for one head dim, or for any up to 256. For 96 and 128 there are two sets:
 // `small` is for cards whose SMs have shared memory for one wide block of 128 rows only.

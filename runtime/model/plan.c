@@ -298,6 +298,28 @@ static uint32_t e4m3_width(const struct model_parts *parts)
     return width;
 }
 
+// Finds the elements of weights that are held as codes or int8, without stacks; see stream_limits.
+static void coded_count(struct stream_limits *out, const struct model_parts *parts)
+{
+    uint64_t layer = 0;
+    uint32_t last = UINT32_MAX;
+    for (uint32_t i = 0; i < parts->weights.count; i++) {
+        const struct weight_entry *entry = &parts->weights.entries[i];
+        const struct weight_shape *shape = &entry->shape;
+        bool coded = shape->part_count > 0 || shape->dtype == DTYPE_I8;
+        if (!coded || shape->use != WEIGHT_PRODUCT || weight_stack(shape) > 1)
+            continue;
+        uint64_t elements = (uint64_t)shape->n * shape->k;
+        uint32_t now = entry->index < MODEL_WEIGHT_COUNT
+                           ? UINT32_MAX - 1
+                           : (entry->index - MODEL_WEIGHT_COUNT) / LAYER_WEIGHT_COUNT;
+        layer = now == last ? layer + elements : elements;
+        last = now;
+        out->coded_most = elements > out->coded_most ? elements : out->coded_most;
+        out->coded_layer = layer > out->coded_layer ? layer : out->coded_layer;
+    }
+}
+
 // Chooses the rows for which decode steps are recorded: 1, 2, 4 and 8, then in steps of 8, 16 and
 // 32 up to 512.
 static uint32_t graphs_choose(uint32_t *out, uint32_t rows_max)
@@ -348,6 +370,7 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
     };
     if (sizes->ranks > 1 && device->sums_in_place)
         parts->stream.sums_bytes = layout_delta_bytes(facts, parts);
+    coded_count(&parts->stream, parts);
     if (device->graphs && facts->kind == MODEL_GENERATOR)
         parts->stream.graphs = graphs_choose(parts->graph_rows, facts->limits.rows_max);
     if (parts->api->step_private_bytes)

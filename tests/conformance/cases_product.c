@@ -297,6 +297,107 @@ static void fp8_nan_case(struct trial *t, enum dtype act, enum weight_format for
                t->api->weight_put(t->device, &w, 0, &source, NULL) == STATUS_INVALID);
 }
 
+// A weight that is held as codes or int8, and its elements.
+struct coded_weight {
+    struct weight weight;
+    const float *elements; // [n][k], of codes of 4 bits rounded to the type of the activations
+};
+
+// Makes a weight of n rows, a multiple of 16: int8, of FP8 codes, or of codes of 4 bits in one to
+// three parts.
+static struct coded_weight coded_make(struct trial *t, enum dtype act, uint32_t kind, uint32_t n,
+                                      uint32_t *k)
+{
+    struct weight_shape shape = {.use = WEIGHT_PRODUCT, .dtype = DTYPE_I8, .n = n, .k = *k};
+    if (kind == 0) {
+        struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
+        return (struct coded_weight){w.device, w.reference.data};
+    }
+    if (kind < 3) {
+        *k = kind == 2 ? *k / 128 * 128 : *k;
+        struct trial_weight w = fp8_make(t, n, *k, kind == 2, FP8_CODES);
+        return (struct coded_weight){w.device, w.reference.data};
+    }
+    *k = (*k + 255) / 256 * 256;
+    shape.k = *k;
+    shape.part_count = 1 + trial_below(t, WEIGHT_PARTS_MAX);
+    for (uint32_t i = 0, left = n; i < shape.part_count; i++) {
+        bool last = i + 1 == shape.part_count;
+        shape.parts[i].format = codes_format(t);
+        shape.parts[i].rows = last ? left : trial_range(t, 1, left / 3);
+        left -= shape.parts[i].rows;
+    }
+    struct trial_codes codes = trial_codes_make(t, &shape, false);
+    (void)codes_floats(t, &codes, act);
+    return (struct coded_weight){codes.device, codes.reference.data};
+}
+
+// Products of FP8 codes by FP8 codes have no bias with float32 results: such ones use strips.
+//
+// Rows of x with a single 1 give the elements of columns: those of codes of 4 bits bit for bit,
+// those of int8 and FP8 codes rounded to the type of the activations or not, as the library's or
+// the device's own kernel multiplies.
+static void strip_columns(struct trial *t, const struct coded_weight *w, enum dtype act,
+                          uint32_t rows, uint32_t first)
+{
+    uint32_t n = w->weight.shape.n, k = w->weight.shape.k;
+    struct weight_shape vector = {.use = WEIGHT_VECTOR, .dtype = DTYPE_F32, .n = n, .k = 1};
+    struct trial_weight zeros = trial_weight_make(t, &vector, 0, 0);
+    float *x = trial_heap(t, (size_t)rows * k * sizeof *x);
+    for (uint32_t r = 0; r < rows; r++)
+        x[(size_t)r * k + (first + r) % k] = 1;
+    struct gemm_args args = {act, DTYPE_F32, NULL, &w->weight, &zeros.device, NULL, rows, k, n};
+    args.x = trial_put_floats(t, x, (size_t)rows * k, act);
+    args.y = trial_device(t, (size_t)rows * n * sizeof(float));
+    trial_true(t, "gemm with rows of one element runs",
+               t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    const float *y = trial_fetch_floats(t, args.y, (size_t)rows * n, DTYPE_F32);
+    uint32_t wrong = 0;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = 0; i < n; i++) {
+            float element = w->elements[(size_t)i * k + (first + r) % k];
+            float got = y[(size_t)r * n + i];
+            wrong += got != element && got != trial_rounded(element, act);
+        }
+    trial_true(t, "the library multiplies the elements of codes", wrong == 0);
+}
+
+// Many rows in the default mode, where the library multiplies strips of converted features.
+static void strip_case(struct trial *t, enum dtype act, uint64_t seed)
+{
+    static const uint32_t ns[] = {16, 48, 144, 304, 528}, ms[] = {65, 96, 130};
+    static const uint32_t ks[] = {32, 96, 256, 416, 1152};
+    trial_begin(t, seed);
+    uint32_t kind = (uint32_t)(seed % 6), n = ns[trial_below(t, 5)], k = ks[trial_below(t, 5)];
+    k = kind == 2 && k < 128 ? 128 : k;
+    struct coded_weight w = coded_make(t, act, kind, n, &k);
+    struct trial_weight bias = bias_make(t, n);
+    uint32_t rows = ms[trial_below(t, 3)], x_stride = k + 8, y_stride = n + 16;
+    for (uint32_t first = 0; first < k; first += rows)
+        strip_columns(t, &w, act, rows, first);
+    bool codes8 = kind == 1 || kind == 2, biased = seed / 4 % 2 || codes8;
+    enum dtype y_dtype = seed / 2 % 2 && !codes8 ? act : DTYPE_F32;
+    size_t size = (size_t)rows * y_stride;
+    float *x = trial_floats(t, (size_t)rows * x_stride, act, 1);
+    float *want = trial_heap(t, size * sizeof *want);
+    struct weight reference = {.shape = {.use = WEIGHT_PRODUCT, .n = n, .k = k}};
+    reference.data = (void *)(uintptr_t)w.elements;
+    struct gemm_args args = {
+        DTYPE_F32, DTYPE_F32, x,        &reference, biased ? &bias.reference : NULL,
+        want,      rows,      x_stride, y_stride};
+    reference_gemm(&args);
+    args.x_dtype = act;
+    args.y_dtype = y_dtype;
+    args.x = trial_put_floats(t, x, (size_t)rows * x_stride, act);
+    args.weight = &w.weight;
+    args.bias = biased ? &bias.device : NULL;
+    args.y = trial_device(t, size * dtype_bytes(y_dtype));
+    trial_true(t, "gemm of strips runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+    // elements of int8 and FP8 codes are rounded to the type of the activations
+    trial_close_to(t, "gemm of strips", trial_fetch_floats(t, args.y, size, y_dtype), want, size,
+                   y_dtype == DTYPE_F32 && kind > 2 ? 4e-6 : trial_bound(act));
+}
+
 // One of the two forms of products in tuned_case.
 struct tuned_form {
     struct gemm_args args;
@@ -404,6 +505,8 @@ void try_gemm(struct trial *t, enum dtype act)
         fp8_many_case(t, act, 9920 + i);
     if (t->facts.e4m3 && half && trial_fast)
         fused_cases(t, act);
+    for (uint64_t i = 0; t->facts.e4m3 && half && trial_fast && i < trial_cases(24); i++)
+        strip_case(t, act, 9700 + i);
     if (trial_fast && t->api->tune)
         tuned_case(t, act);
     for (int d = 0; d < DTYPE_COUNT; d++) {

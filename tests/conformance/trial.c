@@ -27,6 +27,7 @@ static void limits_fill(struct stream_limits *limits)
         .attn = {.heads = 8, .kv_heads = 2, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
         .width_max = 5120,
         .e4m3_width = 4224,
+        .coded_most = 96 << 10, // so that larger weights have several strips
         .products_padded = true,
         .layers = 2,
     };

@@ -15,7 +15,7 @@ them (-Xptxas=-v) in the log of the plugin's compilation, for sm_90a.
 
 Units: attention, a tile of one warp: 16 query rows, 64 keys, dim 128 unless the row states another; few tokens
 (gemm_small): one warp, 16 features, 32 of k; many (gemm_wide) and experts: one warp, 32 features x 32 tokens, 64 of k;
-others: a row. These are slopes over two lengths, so the start and end of a kernel are not included; rows without a unit are complete
+conversions: one warp, 512 codes; others: a row. These are slopes over two lengths, so the start and end of a kernel are not included; rows without a unit are complete
 launches. Instructions are those of PTX, issued by warps; registers, spills (bytes per thread) and shared memory
 (bytes per block) are reported by ptxas.
 """
@@ -34,6 +34,10 @@ COUNTS = ("instructions", "mma", "ldmatrix", "wavefronts", "conflicts", "sectors
 GEMM = "gemm, n %d k %d rows %d"
 EXPERT = "gemm_experts, n %d k %d rows %d"
 HELD = {"FP8": "fp8", "FP8_128": "fp8_128", "int4_128": "codes<0, 4>", "int4z_128": "codes<1, 4>", "MXFP4": "codes<3, 1>"}
+
+
+STRIPS = {"int8": "strip_bytes<bf16, int8>", "FP8": "strip_bytes<bf16, fp8>", "FP8_128": "strip_bytes<bf16, fp8_128>",
+          "int4_128": "strip_codes<bf16, 0, 4>", "int4z_128": "strip_codes<bf16, 1, 4>", "MXFP4": "strip_codes<bf16, 3, 1>"}
 
 
 def attention(what, form, units, first=512):
@@ -63,6 +67,7 @@ ROWS = [
         ("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s, 64" % held, GEMM % (128, 512, 64), GEMM % (128, 1024, 64), 64),
         ("product, 32 tokens, wide, %s: a step" % name, "gemm_wide_kernel<bf16, %s, 32" % held, GEMM % (512, 512, 32), GEMM % (512, 1024, 32), 128),
         ("expert of 32 rows, %s: a step" % name, "experts_wide_kernel<bf16, %s, 32" % held, EXPERT % (128, 512, 32), EXPERT % (128, 1024, 32), 32))],
+    *[("conversion of %s: 512 codes" % name, kernel, "strip, n 16 k 4096", "strip, n 16 k 8192", 128) for name, kernel in STRIPS.items()],
     ("add and norm of 4096: a row", "rms_kernel", "add_rms_norm, rows 4 width 4096", "add_rms_norm, rows 8 width 4096", 4),
     ("SwiGLU of 14336: a row", "swiglu_kernel", "swiglu, rows 4 width 14336", "swiglu, rows 8 width 14336", 4),
     *[("%s of %d, %s: a row" % (what, width, held), kernel, "%s %s, rows 36 width %d" % (case, held.lower(), width),

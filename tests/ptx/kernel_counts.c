@@ -5,6 +5,7 @@
 //
 // kernel_counts [--lines] [--texts FOLDER]  adds counts per line of PTX; writes the PTX to FOLDER
 #include "bench/gpu_ops.h"
+#include "kernels/cuda/strip.h"
 #include "tests/ptx/launch.h"
 #include "tests/ptx/step_counts.h"
 #include "tests/simt/control.h"
@@ -77,6 +78,30 @@ static void products(struct bench *b)
         bench_one_expert(b, &held[i], 128, 512, 32);
         bench_one_expert(b, &held[i], 128, 1024, 32);
     }
+}
+
+// Conversions of codes for the library's products, which the exact mode of this program has not.
+static void strips(struct bench *b)
+{
+    static const struct bench_held held[] = {
+        {DTYPE_I8, WEIGHT_FLOATS},     {DTYPE_BF16, WEIGHT_FP8},       {DTYPE_BF16, WEIGHT_FP8_128},
+        {DTYPE_BF16, WEIGHT_INT4_128}, {DTYPE_BF16, WEIGHT_INT4Z_128}, {DTYPE_BF16, WEIGHT_MXFP4}};
+    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}};
+    struct stream *stream = open_stream(b, &limits);
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++)
+        for (uint32_t k = 4096; k <= 8192; k += 4096) {
+            char shape[40];
+            struct weight w = held_weight(b, &held[i], 16, k, 0);
+            size_t bytes = (size_t)16 * k * 2;
+            struct strip_fill fill = {&w, device_alloc(b, bytes), DTYPE_BF16, 0, 16};
+            need(strip_fill(stream, &fill), "strip");
+            settle(b, stream);
+            snprintf(shape, sizeof shape, "n 16 k %u", k);
+            b->print(b, &(struct bench_row){.op = "strip", .shape = shape});
+            b->api->memory_free(b->device, fill.to, bytes);
+            b->api->memory_free(b->device, w.data, w.bytes);
+        }
+    b->api->stream_close(stream);
 }
 
 static void rows(struct bench *b)
@@ -168,6 +193,7 @@ int main(int argc, char **argv)
         return 1;
     attention(&b);
     products(&b);
+    strips(&b);
     rows(&b);
     counts_close(&b);
     if (!counts_open(&b, false))

@@ -61,3 +61,8 @@ void test_fused_bits(void **state);
 void test_fused_or_not(void **state);
 void test_fused_graph(void **state);
 void test_fused_timing(void **state);
+
+// blas_strips.c
+void test_strips_for_the_library(void **state);
+void test_strips_are_timed(void **state);
+void test_strips_memory(void **state);

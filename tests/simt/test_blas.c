@@ -541,6 +541,9 @@ int main(void)
         cmocka_unit_test(test_fused_or_not),
         cmocka_unit_test(test_fused_graph),
         cmocka_unit_test(test_fused_timing),
+        cmocka_unit_test(test_strips_for_the_library),
+        cmocka_unit_test(test_strips_are_timed),
+        cmocka_unit_test(test_strips_memory),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);
