@@ -152,7 +152,7 @@ static void output_compared(struct trial *t, const struct selector *s, enum dtyp
                equal(y, apart, (size_t)rows * s->weight.shape.n));
 }
 
-// Of rows of these widths a thread keeps one vector, two, or none.
+// A thread keeps one vector of a row of the first width, two of the second, none of the last.
 static void norm_case(struct trial *t, enum dtype act, uint64_t seed)
 {
     static const uint32_t widths[] = {1152, 2560, 4224}, counts[] = {33, 36, 66};
