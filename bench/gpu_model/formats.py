@@ -3,8 +3,8 @@
 and products and steps with weights of 4 bits.
 
 Products of layers take weft's own kernels for codes (decisions 0071 and 0072); FP8 above 32 rows takes cuBLASLt's products if they
-are faster (decision 0074), and 4 bits above 64 rows cuBLASLt's by strips (decision 0079); experts always take weft's kernels. The head and the router stay bfloat16. With keys and values in FP8
-attention takes the tiles that are counted for them.
+are faster (decision 0074), and 4 bits above 64 rows cuBLASLt's products of strips (decision 0079); experts always take weft's
+kernels. The head and the router stay bfloat16. With keys and values in FP8 attention takes the tiles that are counted for them.
 """
 from predict import DIM, SHAPES, WEIGHT_BYTES, Experts, Model, added
 

@@ -18,8 +18,8 @@ struct plan_key {
     // Codes: enum weight_format of their first part. FP8 codes without strips: rows are those of
     // the codes. Floats and int8: 0.
     uint32_t format;
-    uint32_t
-        strip; // features that are converted at a time; 0: weight and x are multiplied as they are
+    // Features that are converted at a time; 0: the weight is multiplied as it is.
+    uint32_t strip;
 };
 
 // Returns true if the library multiplies FP8 codes by FP8 codes.

@@ -16,7 +16,7 @@ enum {
     STRIP_ROWS_MIN = 65,
     STRIP_UNIT = 128,       // features; keeps addresses in y aligned and the library's tiles full
     STRIP_LEAST = 16,       // features, a panel
-    STRIP_FEATURES = 32768, // most: rows of a strip are a dimension of a grid
+    STRIP_FEATURES = 32768, // most features, which are a dimension of a grid
     STRIP_PRODUCTS = 4,     // products of a layer: of q, k and v, of the output, up and down
 };
 
@@ -43,7 +43,8 @@ static uint32_t features_of(const struct stream *stream, uint32_t n, uint32_t k)
 
 uint64_t strip_nodes(const struct stream_limits *limits)
 {
-    // a strip is at least three quarters of the buffer for k up to 32,768, except a product's last
+    // for k up to 32,768 the features that fit take at least three quarters of the buffer, and a
+    // product has at most one strip more
     const uint64_t each = STRIP_BYTES / sizeof(uint16_t) * 3 / 4;
     return limits->coded_layer > 0 ? 2 * (limits->coded_layer / each + STRIP_PRODUCTS) : 0;
 }

@@ -25,7 +25,7 @@ enum {
     SAMPLE_CHUNK = 8192,     // logits per block
     STAGING_BYTES = 4 << 20, // size of each of the two pinned buffers for loading
     BLAS_WORKSPACE = 32 << 20,
-    STRIP_BYTES = 32 << 20,       // most bytes of a strip: stays in the L2 cache of 40 MB and more
+    STRIP_BYTES = 32 << 20,       // most bytes of a strip, which an L2 cache of 40 MB holds
     ATTN_WALK_ROWS = 512,         // packed queries that the attention blocks of an SM walk together
     PARTIAL_BYTES_MAX = 64 << 20, // most bytes of attention part states
     RANKS_BYTES_MAX = 32 << 20,   // most bytes of the partial sums of all ranks
@@ -145,8 +145,8 @@ void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 void blas_fp8_ask(struct stream *stream);
 enum status blas_fp8_finish(struct weight *weight);
 
-// Strips of converted weights (blas_strip.c): bytes of a stream's buffer; kernels that a layer has
-// if all its products use strips, about.
+// Strips of converted weights (blas_strip.c). strip_bytes_of returns the bytes of a stream's
+// buffer; strip_nodes about how many kernels a layer has if all its products use strips.
 size_t strip_bytes_of(const struct stream_limits *limits);
 uint64_t strip_nodes(const struct stream_limits *limits);
 

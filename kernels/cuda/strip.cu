@@ -61,7 +61,8 @@ static __global__ void __launch_bounds__(STRIP_THREADS) strip_codes(strip_run s)
     }
 }
 
-// Returns the scale of a row at a column, and its element from one that weight8 makes.
+// strip_scale returns the scale of a row at a column; strip_value an element, from what weight8
+// makes of its code; strip_code8 eight codes as weight8 takes them.
 template <class W>
 static __device__ __forceinline__ float strip_scale(W, const strip_run &s, uint32_t row, uint32_t)
 {
@@ -95,8 +96,8 @@ static __device__ __forceinline__ uint2 strip_code8(int8, uint2 codes)
     return codes;
 }
 
-// One thread converts two times eight codes of a row; a block has 256 times as many, all in one
-// row. Bytes: 3 * rows * k, two thirds of them written to L2. Bound: memory.
+// One thread converts two times eight codes of a row; a block converts 256 times as many, all of
+// one row. Bytes: 3 * rows * k, two thirds of them written to L2. Bound: memory.
 template <class T, class W>
 static __global__ void __launch_bounds__(STRIP_THREADS) strip_bytes(strip_run s)
 {
