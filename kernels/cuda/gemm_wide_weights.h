@@ -40,8 +40,8 @@ template <class W> static __device__ __forceinline__ uint32_t wide_at(uint32_t r
     return row * wide_row<W>::BYTES + (byte ^ swapped * wide_row<W>::SLAB);
 }
 
-// What one of THREADS threads copies of an operand in each step: the same 16 bytes of rows at
-// constant distances in a stage. Rows past the end repeat the last row; their results are not
+// The share of an operand that one of THREADS threads copies in a step: the same 16 bytes of rows
+// at constant distances in a stage. Rows past the end repeat the last row; their results are not
 // stored.
 template <class W, uint32_t ROWS, uint32_t THREADS> struct wide_share {
     static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = THREADS / CHUNKS;
