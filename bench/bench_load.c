@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the time to load model folders, each compared with the first: medians of interleaved
 // runs, on the cpu device or, with --device, on another one. bench/load_folders.py writes one model
-// in bfloat16 and in quantised formats; the aim is at most 1.5 times the time of the bfloat16
+// in bfloat16 and in quantized formats; the aim is at most 1.5 times the time of the bfloat16
 // folder. The files should be in the page cache, as they are after writing them: then the time is
 // that of decoding and packing.
 //

@@ -97,7 +97,7 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
                      name, known, parts);
 }
 
-// Reads how config.json declares the checkpoint as quantised, and refuses what is not read.
+// Reads how config.json declares the checkpoint as quantized, and refuses what is not read.
 static enum status quantised_read(struct model_config *config, const json_t *json,
                                   struct error *err)
 {

@@ -497,7 +497,7 @@ static enum status order_absent(const struct module_find *m, uint64_t groups)
         return STATUS_OK;
     return error_set(m->f->err, STATUS_INVALID,
                      "%s: next to the tensor %s there is no list of its columns' groups (g_idx), "
-                     "which quantisation with desc_act or actorder needs: download the checkpoint "
+                     "which quantization with desc_act or actorder needs: download the checkpoint "
                      "again or take another one",
                      m->code->file, m->code->name.at);
 }

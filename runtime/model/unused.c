@@ -140,7 +140,7 @@ static void kv_scales_note(const struct tensors *tensors, const char *folder)
                  "%s: the scales of keys and values in 8 bits (k_scale, v_scale and others; the "
                  "largest is %g) are not used: --kv-cache-dtype fp8 has the scale 1%s",
                  folder, (double)largest,
-                 largest > 1 ? " and would cut keys or values of this model, do not use it" : "");
+                 largest > 1 ? " and would cut keys or values of this model; do not use it" : "");
 }
 
 enum status unused_check(const struct weight_list *list, const struct weight_list_args *args,

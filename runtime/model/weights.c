@@ -584,7 +584,7 @@ static void codes_note(const struct lister *p)
     if (p->list->fp8) {
         if (packed)
             log_line(LOG_INFO,
-                     "%s: the weights are held as %s: --dtype fp8 keeps the codes of weights that "
+                     "%s: the weights are held as %s; --dtype fp8 keeps the codes of weights that "
                      "are in FP8 and quantizes the others",
                      folder, formats);
         return;

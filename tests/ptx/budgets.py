@@ -15,9 +15,9 @@ them (-Xptxas=-v) in the log of the plugin's compilation, for sm_90a.
 
 Units: attention, a tile of one warp: 16 query rows, 64 keys, dim 128 unless the row states another; few tokens
 (gemm_small): one warp, 16 features, 32 of k; many (gemm_wide) and experts: one warp, 32 features x 32 tokens, 64 of k;
-conversions: one warp, 512 codes; others: a row. These are slopes over two lengths, so the start and end of a kernel are not included; rows without a unit are complete
-launches. Instructions are those of PTX, issued by warps; registers, spills (bytes per thread) and shared memory
-(bytes per block) are reported by ptxas.
+conversions: one warp, 512 codes; others: a row. These are slopes over two lengths, so the start and end of a kernel
+are not included; rows without a unit are complete launches. Instructions are those of PTX, issued by warps;
+registers, spills (bytes per thread) and shared memory (bytes per block) are reported by ptxas.
 """
 import argparse
 import json
