@@ -4,9 +4,12 @@
 #include "kernels/cuda/gemm_small.h"
 
 // Blocks per SM for which the compiler leaves registers; 0: it chooses. For codes of 4 bits it
-// would save registers by loading a slab only after the one before.
+// and FP8 it would save registers by loading a slab only after the one before.
 template <class W, int TILES> struct small_blocks {
     enum { LEAST = 0 };
+};
+template <> struct small_blocks<fp8, 4> {
+    enum { LEAST = 2 };
 };
 template <int KIND, int RUN, int TILES> struct small_blocks<codes<KIND, RUN>, TILES> {
     enum { LEAST = TILES == 4 ? 2 : 3 };
