@@ -3,8 +3,8 @@
 #include "kernels/cuda/gemm_parts.h"
 #include "kernels/cuda/gemm_small.h"
 
-// Blocks per SM for which the compiler leaves registers; 0: it chooses. For codes of 4 bits it
-// and FP8 it would save registers by loading a slab only after the one before.
+// Blocks per SM for which the compiler leaves registers; 0: it chooses. For codes of 4 bits and FP8
+// it would save registers by loading a slab only after the one before.
 template <class W, int TILES> struct small_blocks {
     enum { LEAST = 0 };
 };
