@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 20, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4 };
+enum { DEVICE_ABI = 21, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4, GRAPH_FEW_ROWS = 64 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -51,9 +51,9 @@ struct device_facts {
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
     bool kv_int8, kv_fp8;               // true if keys and values can be int8, e4m3
     bool experts;                       // true if route, gemm_experts and combine are supported
-    uint32_t codes;   // bit f: products can be held as codes of format f (kernels/format.h)
-    bool code_tables; // true if tables and output heads can be held as codes, too
-    bool e4m3;        // true if weights can be held as FP8 codes
+    uint32_t codes;         // bit f: products can be held as codes of format f (kernels/format.h)
+    bool code_tables;       // true if tables and output heads can be held as codes, too
+    bool e4m3, e4m3_strips; // true if weights can be FP8 codes; if products convert strips of them
     // Dtypes that weights have if --dtype is not given. float32_runs_as: all weights of a float32
     // checkpoint; quantised_runs_as: the weights of a file with quantised tensors, except those
     // held as codes; unheld_runs_as: products whose tensors are all quantised, but not held as
@@ -82,10 +82,10 @@ struct stream_limits {
     enum dtype kv;       // type of keys and values in KV blocks
     uint32_t width_max;  // largest k or n of any product, vocabulary included; stacks: one matrix
     uint32_t e4m3_width; // largest k of any product whose weight is held as FP8 codes; 0: none
-    uint64_t coded_most, coded_layer; // most elements of codes or int8: of a weight, of a layer
-    bool products_padded;    // outputs of products have rows to spare, up to PRODUCT_ROWS_UNIT * m
-    uint32_t layers, graphs; // graphs: number of those that will be recorded
-    uint64_t sums_bytes;     // bytes of the stream's buffer for sums of ranks; 0: there is none
+    uint64_t coded_most, coded_layer; // most elements that strips convert: of a weight, of a layer
+    bool products_padded; // outputs of products have rows to spare, up to PRODUCT_ROWS_UNIT * m
+    uint32_t layers, graphs, graphs_many; // graphs to record; those above GRAPH_FEW_ROWS rows
+    uint64_t sums_bytes; // bytes of the stream's buffer for sums of ranks; 0: there is none
 };
 
 struct device_api {
@@ -111,8 +111,7 @@ struct device_api {
     enum status (*weight_put)(struct device *, struct weight *, uint32_t first_row,
                               const struct weight_source *, struct error *);
     enum status (*weight_finish)(struct device *, struct weight *, struct error *);
-    // Returns the threads that the loading thread may use between these calls; NULL if the device
-    // has none.
+    // Returns the threads that the loading thread may use between these calls, or NULL.
     struct threads *(*threads)(struct device *);
 
     enum status (*stream_open)(struct device *, struct stream **out, const struct stream_limits *,

@@ -35,9 +35,10 @@ _Static_assert((int)DESC_A_SCALE_MODE == (int)CUBLASLT_MATMUL_DESC_A_SCALE_MODE 
 #endif
 
 enum {
-    FP8_ROWS_MIN = 33, // for fewer rows, reading weights is the bound: weft's kernels
-    FP8_UNIT = 16,     // the library needs k and n in multiples of this
-    BLOCKS_WHOLE = 1,  // weight.own: the scales follow blocks of 128 rows
+    FP8_LIBRARY = 120900, // oldest version of cuBLASLt with these modes: 12.9
+    FP8_ROWS_MIN = 33,    // for fewer rows, reading weights is the bound: weft's kernels
+    FP8_UNIT = 16,        // the library needs k and n in multiples of this
+    BLOCKS_WHOLE = 1,     // weight.own: the scales follow blocks of 128 rows
 };
 
 static enum weight_format format_of(const struct gemm_args *args)
@@ -188,6 +189,17 @@ enum status fp8_quantize(struct stream *stream, const struct blas_plan *plan,
                                       .k = plan->key.k,
                                       .blocks = plan->key.format == WEIGHT_FP8_128}};
     return quantize(stream, &run);
+}
+
+bool blas_fp8_known(const struct device *device)
+{
+    int major = 0, minor = 0, index = (int)device->options.index;
+    return !device->exact && cublasLtGetVersion() >= FP8_LIBRARY &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) ==
+               cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) ==
+               cudaSuccess &&
+           major == 9 && minor == 0;
 }
 
 // Returns true if the library has an algorithm for a product of this format.

@@ -13,7 +13,7 @@
 
 enum {
     // Up to 64 rows, a tile of the wide product, weft's kernel converts each code once, too.
-    STRIP_ROWS_MIN = 65,
+    STRIP_ROWS_MIN = GRAPH_FEW_ROWS + 1,
     STRIP_UNIT = 128,       // features; keeps addresses in y aligned and the library's tiles full
     STRIP_LEAST = 16,       // features, a panel
     STRIP_FEATURES = 32768, // most features, which are a dimension of a grid

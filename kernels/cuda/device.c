@@ -258,6 +258,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     out->graphs = true;
     out->experts = true;
     out->e4m3 = true;
+    out->e4m3_strips = !blas_fp8_known(device);
     out->exact = device->exact;
     out->sums_in_place = !device->exact;
     if (cudaGetDeviceCount(&count) != cudaSuccess)
@@ -362,9 +363,10 @@ static enum status device_needs(const struct device *device, const struct stream
                      (1 + comm_records_apart(device)));
     if (limits->graphs != 0)
         need_add(out, "graphs",
-                 (uint64_t)limits->layers * limits->graphs *
-                     (GRAPH_LAYER_BYTES +
-                      (bytes.strip != 0 ? strip_nodes(limits) : 0) * GRAPH_NODE_BYTES));
+                 (uint64_t)limits->layers *
+                     (limits->graphs * (uint64_t)GRAPH_LAYER_BYTES +
+                      (bytes.strip != 0 ? limits->graphs_many * strip_nodes(limits) : 0) *
+                          GRAPH_NODE_BYTES));
     return STATUS_OK;
 }
 

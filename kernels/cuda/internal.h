@@ -141,7 +141,9 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
 void blas_weight_known(struct device *device, const struct weight *weight);
 void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 // FP8 products (blas_fp8.c). blas_fp8_ask asks the library which ones it has and logs that;
-// blas_fp8_finish writes a loaded weight's scales as the library reads them.
+// blas_fp8_finish writes a loaded weight's scales as the library reads them; blas_fp8_known returns
+// true if the library has them on this card by its documentation.
+bool blas_fp8_known(const struct device *device);
 void blas_fp8_ask(struct stream *stream);
 enum status blas_fp8_finish(struct weight *weight);
 

@@ -285,28 +285,34 @@ static uint32_t width_max(const struct model_parts *parts)
     return width;
 }
 
+static bool fp8_codes(const struct weight_shape *shape)
+{
+    return shape->part_count > 0 && shape->parts[0].format >= WEIGHT_FP8;
+}
+
 // Returns the largest k of all products whose weight is held as FP8 codes; 0: there are none.
 static uint32_t e4m3_width(const struct model_parts *parts)
 {
     uint32_t width = 0;
     for (uint32_t i = 0; i < parts->weights.count; i++) {
         const struct weight_shape *shape = &parts->weights.entries[i].shape;
-        bool held = shape->part_count > 0 && shape->parts[0].format >= WEIGHT_FP8;
-        if (held && weight_stack(shape) == 1)
+        if (fp8_codes(shape) && weight_stack(shape) == 1)
             width = larger(width, shape->k);
     }
     return width;
 }
 
-// Finds the elements of weights that are held as codes or int8, without stacks; see stream_limits.
-static void coded_count(struct stream_limits *out, const struct model_parts *parts)
+// Finds the elements of weights whose codes or int8 may be converted in strips; see stream_limits.
+static void coded_count(struct stream_limits *out, const struct model_parts *parts,
+                        const struct device_facts *device)
 {
     uint64_t layer = 0;
     uint32_t last = UINT32_MAX;
     for (uint32_t i = 0; i < parts->weights.count; i++) {
         const struct weight_entry *entry = &parts->weights.entries[i];
         const struct weight_shape *shape = &entry->shape;
-        bool coded = shape->part_count > 0 || shape->dtype == DTYPE_I8;
+        bool coded = fp8_codes(shape) ? device->e4m3_strips
+                                      : shape->part_count > 0 || shape->dtype == DTYPE_I8;
         if (!coded || shape->use != WEIGHT_PRODUCT || weight_stack(shape) > 1)
             continue;
         uint64_t elements = (uint64_t)shape->n * shape->k;
@@ -370,9 +376,11 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
     };
     if (sizes->ranks > 1 && device->sums_in_place)
         parts->stream.sums_bytes = layout_delta_bytes(facts, parts);
-    coded_count(&parts->stream, parts);
+    coded_count(&parts->stream, parts, device);
     if (device->graphs && facts->kind == MODEL_GENERATOR)
         parts->stream.graphs = graphs_choose(parts->graph_rows, facts->limits.rows_max);
+    for (uint32_t i = 0; i < parts->stream.graphs; i++)
+        parts->stream.graphs_many += parts->graph_rows[i] > GRAPH_FEW_ROWS;
     if (parts->api->step_private_bytes)
         parts->private_bytes = parts->api->step_private_bytes(parts->device, &parts->stream);
     step_layout_init(&parts->step, &facts->limits, parts->private_bytes);

@@ -225,7 +225,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 }
 size_t cublasLtGetVersion(void)
 {
-    return 0;
+    return 130100; // 13.1
 }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                         cudaDataType_t scale)

@@ -177,6 +177,9 @@ void test_strips_memory(void **state)
         limits.coded_most = 1ull << 30;
         limits.coded_layer = 1ull << 31;
         assert_int_equal(api->need(device, &limits, &need, NULL), STATUS_OK);
+        assert_int_equal(need_of(&need, "graphs"), graphs); // none has more than 64 rows
+        limits.graphs_many = 1;
+        assert_int_equal(api->need(device, &limits, &need, NULL), STATUS_OK);
         assert_int_equal(need_of(&need, "strips of weights"), exact ? 0 : 32 << 20);
         assert_int_equal(need_of(&need, "graphs") > graphs, !exact);
         api->close(device);
