@@ -56,7 +56,7 @@ def published(name, weights):
 
 def plan_of(weft, folder, dtype, keys, gpus):
     """Returns the MiB of a plan without keys and values, and the KiB of a token's keys and values; both of all GPUs. None: refused."""
-    command = [weft, "inspect", folder, "--device", "simt", "--dtype", dtype, "--kv-cache-dtype", keys, "--max-model-len", str(LENGTH)]
+    command = [weft, "inspect", folder, "--device", "simt", "--no-exact", "--dtype", dtype, "--kv-cache-dtype", keys, "--max-model-len", str(LENGTH)]
     done = subprocess.run(command + (["--tensor-parallel-size", str(gpus)] if gpus > 1 else []), capture_output=True, text=True)
     found = re.findall(r"^  ([a-z][a-z ,]+?) +([\d.]+) MiB", done.stdout.split("weights:\n")[0], re.M)
     parts = {what: float(mib) for what, mib in found if what != "scheduler"}
