@@ -291,18 +291,26 @@ void packed_fp8_scales(float *out, const struct packed *p, enum weight_format fo
             *out++ = scale_at(p, row + r, (col + c) / p->scale_cols);
 }
 
-enum weight_format packed_format(const struct packed *p)
+enum weight_format packed_group_format(uint32_t group, bool zeros)
 {
-    if (p->e4m3)
-        return packed_fits_fp8(p, WEIGHT_FP8)       ? WEIGHT_FP8
-               : packed_fits_fp8(p, WEIGHT_FP8_128) ? WEIGHT_FP8_128
-                                                    : WEIGHT_FLOATS;
     static const struct {
         uint32_t group;
         enum weight_format plain, zeros;
     } formats[] = {{128, WEIGHT_INT4_128, WEIGHT_INT4Z_128},
                    {64, WEIGHT_INT4_64, WEIGHT_INT4Z_64},
                    {32, WEIGHT_Q4_0, WEIGHT_INT4Z_32}};
+    for (int i = 0; i < 3; i++)
+        if (group % formats[i].group == 0)
+            return zeros ? formats[i].zeros : formats[i].plain;
+    return WEIGHT_FLOATS;
+}
+
+enum weight_format packed_format(const struct packed *p)
+{
+    if (p->e4m3)
+        return packed_fits_fp8(p, WEIGHT_FP8)       ? WEIGHT_FP8
+               : packed_fits_fp8(p, WEIGHT_FP8_128) ? WEIGHT_FP8_128
+                                                    : WEIGHT_FLOATS;
     bool e2m1 = p->bits == 4 && p->values == packed_e2m1() && p->scale_type == PACKED_E8M0;
     if (e2m1 && p->order == INT4_BY_ROW && !p->high_first && p->factor == 1 && p->last == 1 &&
         p->scale_rows == 1 && p->scale_cols % 32 == 0 && !p->zeros && p->k % 32 == 0)
@@ -312,10 +320,7 @@ enum weight_format packed_format(const struct packed *p)
                   p->last == 1 && !p->nested;
     if (!integers || !scales || (!p->zeros && p->zero != 8))
         return WEIGHT_FLOATS;
-    for (int i = 0; i < 3; i++)
-        if (p->scale_cols % formats[i].group == 0)
-            return p->zeros ? formats[i].zeros : formats[i].plain;
-    return WEIGHT_FLOATS;
+    return packed_group_format(p->scale_cols, p->zeros != NULL);
 }
 
 struct weight_int4 packed_int4(const struct packed *p)

@@ -80,5 +80,8 @@ bool packed_fits_fp8(const struct packed *p, enum weight_format format);
 // scale is held for.
 void packed_fp8_scales(float *out, const struct packed *p, enum weight_format format, uint32_t row,
                        uint32_t rows, uint32_t col, uint32_t cols);
+// Returns the format of 4-bit integers with one scale for `group` columns, which a device holds in
+// groups of 128, 64 or 32, or WEIGHT_FLOATS. zeros: true if groups have zero points.
+enum weight_format packed_group_format(uint32_t group, bool zeros);
 // Returns the matrix of a format that is neither WEIGHT_FLOATS nor FP8.
 struct weight_int4 packed_int4(const struct packed *p);

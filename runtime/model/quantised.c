@@ -5,6 +5,7 @@
 #include "runtime/model/quantised.h"
 
 #include "base/safe.h"
+#include "runtime/model/packed.h"
 #include "runtime/source/modules.h"
 
 #include <stdio.h>
@@ -19,11 +20,97 @@ static void method_add(struct quantised *q, const char *word)
                  safe_of(text_of(word)).at);
 }
 
+// Returns an integer of a declaration, or NULL. older: its key in older AWQ files.
+static const json_t *integer_of(const json_t *object, const char *key, const char *older)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value))
+        value = json_object_get(object, older);
+    return json_is_integer(value) ? value : NULL;
+}
+
+static const json_t *bits_of(const json_t *object)
+{
+    return integer_of(object, "bits", "w_bit");
+}
+
+// Returns the name of a declaration's method, or "". usual: its name if the object has none.
+static const char *method_name(const json_t *object, const char *usual)
+{
+    const char *method = json_string_value(json_object_get(object, "quant_method"));
+    bool algorithm = json_is_string(json_object_get(object, "quant_algo"));
+    return method ? method : algorithm ? "modelopt" : usual ? usual : "";
+}
+
+// Sets the groups of 4-bit integers. size: number of columns, -1: one group a row.
+static void integers_plan(struct declared_format *out, json_int_t bits, json_int_t size, bool zeros)
+{
+    bool valid = bits == 4 && size > 0 && size < UINT32_MAX;
+    out->group = valid ? (uint32_t)size : bits == 4 && size == -1 ? UINT32_MAX : 0;
+    out->zeros = zeros;
+}
+
+static void fp8_plan(struct declared_format *out, const json_t *object)
+{
+    bool blocks = json_is_array(json_object_get(object, "weight_block_size"));
+    out->format = blocks ? WEIGHT_FP8_128 : WEIGHT_FP8;
+}
+
+static void modelopt_plan(struct declared_format *out, const json_t *object)
+{
+    const char *algorithm = json_string_value(json_object_get(object, "quant_algo"));
+    if (algorithm && strncmp(algorithm, "FP8", 3) == 0)
+        out->format = strcmp(algorithm, "FP8_PB_WO") == 0 ? WEIGHT_FP8_128 : WEIGHT_FP8;
+}
+
+// compressed-tensors: the first group of modules.
+static void arrays_plan(struct declared_format *out, const json_t *object)
+{
+    json_t *groups = json_object_get(object, "config_groups");
+    const json_t *group = json_object_iter_value(json_object_iter(groups));
+    const json_t *weights = json_object_get(group, "weights");
+    const char *type = json_string_value(json_object_get(weights, "type"));
+    const char *strategy = json_string_value(json_object_get(weights, "strategy"));
+    json_int_t bits = json_integer_value(json_object_get(weights, "num_bits"));
+    json_int_t size = json_integer_value(json_object_get(weights, "group_size"));
+    bool rows = strategy && strcmp(strategy, "channel") == 0;
+    if (!type || strcmp(type, "float") != 0)
+        integers_plan(out, bits, rows ? -1 : size,
+                      json_is_false(json_object_get(weights, "symmetric")));
+    else if (bits == 8)
+        out->format = strategy && strcmp(strategy, "block") == 0 ? WEIGHT_FP8_128 : WEIGHT_FP8;
+    else if (bits == 4 && size == 32)
+        out->format = WEIGHT_MXFP4;
+}
+
+static void awq_plan(struct declared_format *out, const json_t *object)
+{
+    const json_t *size = integer_of(object, "group_size", "q_group_size");
+    integers_plan(out, json_integer_value(bits_of(object)), json_integer_value(size),
+                  !json_is_false(json_object_get(object, "zero_point")));
+}
+
+static void gptq_plan(struct declared_format *out, const json_t *object)
+{
+    json_int_t size = json_integer_value(json_object_get(object, "group_size"));
+    integers_plan(out, json_integer_value(bits_of(object)), size,
+                  json_is_false(json_object_get(object, "sym")));
+}
+
+static void mxfp4_plan(struct declared_format *out, const json_t *object)
+{
+    (void)object;
+    out->experts = true;
+    out->format = WEIGHT_MXFP4;
+}
+
 // A method, the key that names its variant (NULL: it has none), and the variants that are read. A
-// declaration without the key is read.
+// declaration without the key is read. plan: sets the format that a declaration has; NULL: no
+// device holds the codes.
 struct method {
     const char *name, *key;
     const char *const *read;
+    void (*plan)(struct declared_format *out, const json_t *object);
 };
 
 static const struct method *method_find(const char *name)
@@ -52,16 +139,16 @@ static const struct method *method_find(const char *name)
                                         "auto_awq",
                                         NULL};
     static const struct method methods[] = {
-        {"fp8", NULL, any},
-        {"fbgemm_fp8", NULL, any},
-        {"modelopt", "quant_algo", modelopt},
-        {"compressed-tensors", "format", arrays},
-        {"awq", "version", awq},
-        {"gptq", "checkpoint_format", gptq},
-        {"auto-round", "packing_format", round},
-        {"intel/auto-round", "packing_format", round},
-        {"bitsandbytes", NULL, any},
-        {"mxfp4", NULL, any},
+        {"fp8", NULL, any, fp8_plan},
+        {"fbgemm_fp8", NULL, any, fp8_plan},
+        {"modelopt", "quant_algo", modelopt, modelopt_plan},
+        {"compressed-tensors", "format", arrays, arrays_plan},
+        {"awq", "version", awq, awq_plan},
+        {"gptq", "checkpoint_format", gptq, gptq_plan},
+        {"auto-round", "packing_format", round, gptq_plan},
+        {"intel/auto-round", "packing_format", round, gptq_plan},
+        {"bitsandbytes", NULL, any, NULL},
+        {"mxfp4", NULL, any, mxfp4_plan},
     };
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
         if (strcmp(name, methods[i].name) == 0)
@@ -108,29 +195,24 @@ static bool order_declared(const json_t *object)
 static void method_set(struct quantised *q, const json_t *object, const char *usual)
 {
     const char *method = json_string_value(json_object_get(object, "quant_method"));
-    const char *algorithm = json_string_value(json_object_get(object, "quant_algo"));
-    const json_t *bits = json_object_get(object, "bits");
-    if (!json_is_integer(bits))
-        bits = json_object_get(object, "w_bit"); // older AWQ files
+    const json_t *bits = bits_of(object);
     method_add(q, method ? method : usual);
-    method_add(q, algorithm);
+    method_add(q, json_string_value(json_object_get(object, "quant_algo")));
     method_add(q, json_string_value(json_object_get(object, "format")));
     method_add(q, json_string_value(json_object_get(object, "version")));
     method_add(q, json_string_value(json_object_get(object, "checkpoint_format")));
     method_add(q, json_string_value(json_object_get(object, "packing_format")));
     if (json_object_size(json_object_get(object, "transform_config")) > 0)
         method_add(q, "transform_config"); // a rotation of activations while the model runs
-    if (json_is_integer(bits)) {
+    if (bits) {
         char count[32];
         snprintf(count, sizeof count, "%lld bits", (long long)json_integer_value(bits));
         method_add(q, count);
     }
     if (q->method[0] == '\0')
         method_add(q, "unnamed method");
-    if (!method && algorithm)
-        method = "modelopt";
     q->ordered = order_declared(object);
-    variant_judge(q, object, method ? method : usual ? usual : "");
+    variant_judge(q, object, method_name(object, usual));
 }
 
 // Returns the declaration of config.json, or NULL; *where: its key, *level: the object that has it.
@@ -162,66 +244,26 @@ struct quantised quantised_by_config(const json_t *config)
     return q;
 }
 
-// Returns the format of 4-bit integers in groups, or WEIGHT_FLOATS.
-static enum weight_format integers_format(json_int_t bits, json_int_t group, bool zeros)
-{
-    if (bits != 4)
-        return WEIGHT_FLOATS;
-    return group == 32    ? (zeros ? WEIGHT_INT4Z_32 : WEIGHT_Q4_0)
-           : group == 64  ? (zeros ? WEIGHT_INT4Z_64 : WEIGHT_INT4_64)
-           : group == 128 ? (zeros ? WEIGHT_INT4Z_128 : WEIGHT_INT4_128)
-                          : WEIGHT_FLOATS;
-}
-
-// Returns the format of the first group of modules of compressed-tensors.
-static enum weight_format group_format(const json_t *object)
-{
-    json_t *groups = json_object_get(object, "config_groups");
-    const json_t *group = json_object_iter_value(json_object_iter(groups));
-    const json_t *weights = json_object_get(group, "weights");
-    const char *type = json_string_value(json_object_get(weights, "type"));
-    const char *strategy = json_string_value(json_object_get(weights, "strategy"));
-    json_int_t bits = json_integer_value(json_object_get(weights, "num_bits"));
-    json_int_t size = json_integer_value(json_object_get(weights, "group_size"));
-    if (type && strcmp(type, "float") == 0 && bits == 8)
-        return strategy && strcmp(strategy, "block") == 0 ? WEIGHT_FP8_128 : WEIGHT_FP8;
-    if (type && strcmp(type, "float") == 0)
-        return bits == 4 && size == 32 ? WEIGHT_MXFP4 : WEIGHT_FLOATS;
-    return integers_format(bits, size, json_is_false(json_object_get(weights, "symmetric")));
-}
-
 struct declared_format quantised_format_by_config(const json_t *config)
 {
     const char *where;
     const json_t *level, *object = declaration_find(config, &where, &level);
-    const char *method = json_string_value(json_object_get(object, "quant_method"));
-    const char *algorithm = json_string_value(json_object_get(object, "quant_algo"));
-    struct declared_format out = {object != NULL, false, WEIGHT_FLOATS};
-    json_int_t bits = json_integer_value(json_object_get(object, "bits"));
-    json_int_t group = json_integer_value(json_object_get(object, "group_size"));
-    if (!method)
-        return out;
-    if (strcmp(method, "mxfp4") == 0)
-        out = (struct declared_format){true, true, WEIGHT_MXFP4};
-    else if (strcmp(method, "fp8") == 0)
-        out.format = json_is_array(json_object_get(object, "weight_block_size")) ? WEIGHT_FP8_128
-                                                                                 : WEIGHT_FP8;
-    else if (strcmp(method, "fbgemm_fp8") == 0)
-        out.format = WEIGHT_FP8;
-    else if (strcmp(method, "modelopt") == 0 && algorithm)
-        out.format = strcmp(algorithm, "FP8_PB_WO") == 0 ? WEIGHT_FP8_128
-                     : strncmp(algorithm, "FP8", 3) == 0 ? WEIGHT_FP8
-                                                         : WEIGHT_FLOATS;
-    else if (strcmp(method, "compressed-tensors") == 0)
-        out.format = group_format(object);
-    else if (strcmp(method, "awq") == 0)
-        out.format =
-            integers_format(bits, group, !json_is_false(json_object_get(object, "zero_point")));
-    else if (strcmp(method, "gptq") == 0 || strstr(method, "auto-round"))
-        out.format = integers_format(bits, group, json_is_false(json_object_get(object, "sym")));
-    if (order_declared(object)) // no device holds columns in groups of any order
-        out.format = WEIGHT_FLOATS;
+    const struct method *method = method_find(method_name(object, NULL));
+    struct declared_format out = {.quantized = object != NULL, .ordered = order_declared(object)};
+    if (method && method->plan)
+        method->plan(&out, object);
     return out;
+}
+
+enum weight_format quantised_product_format(const struct declared_format *declared,
+                                            uint32_t columns)
+{
+    uint32_t group = declared->group < columns ? declared->group : columns;
+    if (declared->ordered && group < columns) // no device holds groups in any order
+        return WEIGHT_FLOATS;
+    if (group == 0)
+        return declared->format;
+    return columns % group == 0 ? packed_group_format(group, declared->zeros) : WEIGHT_FLOATS;
 }
 
 enum status quantised_by_files(struct quantised *out, const char *folder, struct error *err)

@@ -27,9 +27,15 @@ struct quantised quantised_by_config(const json_t *config);
 struct declared_format {
     bool quantized;            // true if there is a declaration
     bool experts;              // true if only experts are quantized
-    enum weight_format format; // WEIGHT_FLOATS: unknown, or no device holds it
+    bool ordered;              // see struct packed_rules
+    enum weight_format format; // WEIGHT_FLOATS: unknown, or no device holds it; without `group`
+    uint32_t group;            // columns of a group of 4-bit integers; UINT32_MAX: a row; 0: others
+    bool zeros;                // true if groups have zero points
 };
 struct declared_format quantised_format_by_config(const json_t *config);
+// Returns the format in which a device can hold a declared product whose tensors have this number
+// of columns, or WEIGHT_FLOATS.
+enum weight_format quantised_product_format(const struct declared_format *, uint32_t columns);
 
 // Reads the files in which some tools declare it without a key in config.json:
 // hf_quant_config.json, quantize_config.json and quant_config.json.

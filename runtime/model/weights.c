@@ -519,8 +519,12 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
 {
     struct lister p = lister_begin(args);
     char name[NAME_MAX_BYTES];
-    if (is_declared(&p) && !p.config->declared.experts)
-        return weight_format_facts(p.config->declared.format)->elements;
+    if (is_declared(&p) && !p.config->declared.experts) {
+        const struct model_config *c = args->config;
+        bool experts = c->kinds[c->layer_kind[0]].experts;
+        uint32_t columns = experts ? c->experts.shared_width : c->intermediate;
+        return weight_format_facts(weight_declared_format(&p, columns))->elements;
+    }
     if (!args->tensors || (!codes_held(&p) && !e4m3_held(&p)))
         return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);

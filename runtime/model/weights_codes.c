@@ -134,21 +134,25 @@ static bool stack_alike(const struct device_facts *facts, const struct weight_en
     return true;
 }
 
+enum weight_format weight_declared_format(const struct lister *p, uint32_t columns)
+{
+    enum weight_format format = quantised_product_format(&p->config->declared, columns);
+    bool held = format >= WEIGHT_FP8 ? p->facts.e4m3 : p->facts.codes >> format & 1;
+    return held ? format : WEIGHT_FLOATS;
+}
+
 // Holds a product of a layer in the format that config.json declares, if the device has it.
 static void declared_choose(const struct lister *p, struct weight_entry *entry)
 {
     struct weight_shape *shape = &entry->shape;
     const struct declared_format *declared = &p->list->declared;
-    enum weight_format format = declared->format;
     uint32_t kind = (entry->index - MODEL_WEIGHT_COUNT) % LAYER_WEIGHT_COUNT;
     bool expert = kind == LAYER_EXPERT_UP || kind == LAYER_EXPERT_DOWN;
-    bool fits = shape->k % weight_format_facts(format)->elements == 0;
-    bool held = format >= WEIGHT_FP8 ? p->facts.e4m3 : p->facts.codes >> format & 1;
-    held = held && format != WEIGHT_FLOATS;
     if (shape->use != WEIGHT_PRODUCT || entry->index < MODEL_WEIGHT_COUNT ||
         (declared->experts && !expert))
         return;
-    if (!held || !fits) {
+    enum weight_format format = weight_declared_format(p, entry->parts[0].stride);
+    if (format == WEIGHT_FLOATS || shape->k % weight_format_facts(format)->elements != 0) {
         shape->dtype = p->facts.unheld_runs_as;
         return;
     }

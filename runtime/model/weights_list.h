@@ -92,6 +92,9 @@ void weight_add_modules(struct lister *);
 enum weight_format weight_tensor_format(const struct tensor *);
 // Returns the tensor's format if the device holds it, else WEIGHT_FLOATS.
 enum weight_format weight_held_format(const struct device_facts *, const struct tensor *);
+// Returns the format in which the device holds a product of a layer that config.json declares as
+// quantized, or WEIGHT_FLOATS. columns: those of the entire tensor.
+enum weight_format weight_declared_format(const struct lister *, uint32_t columns);
 // Returns true if an entry is a product whose tensors are quantised, but is held as floats.
 bool weight_codes_lost(const struct weight_entry *);
 // Chooses the formats of an entry.

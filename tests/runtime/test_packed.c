@@ -433,6 +433,64 @@ static void test_plans_by_declaration(void **state)
     }
 }
 
+// Declarations of weights that are stored with other keys or groups than the golden folders have:
+// their plan is that of the golden folder's tensors. Groups of 4 bits are held in groups of 128, 64
+// or 32 columns, the largest that divides them; a row is a group of all columns of its product.
+static void test_plans_by_other_declarations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *declaration;
+        int inner;           // intermediate_size; 0: the model's
+        const char *formats; // NULL: those of the model's tensors
+    } cases[] = {
+#define ARRAYS(weights)                                                                            \
+    "{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\",\"config_groups\":"    \
+    "{\"group_0\":{\"weights\":{\"num_bits\":4,\"type\":\"int\"," weights "}}}}"
+#define GPTQ(keys) "{\"quant_method\":\"gptq\",\"bits\":4," keys "}"
+        {"gptq-even", GPTQ("\"group_size\":-1"), 0, NULL},
+        {"gptq-even", GPTQ("\"group_size\":256"), 0, NULL},
+        {"gptq-even", GPTQ("\"group_size\":-1,\"desc_act\":true"), 0, NULL},
+        {"gptq-even", ARRAYS("\"strategy\":\"channel\",\"group_size\":null"), 0, NULL},
+        {"gptq-even", ARRAYS("\"strategy\":\"group\",\"group_size\":256"), 0, NULL},
+        {"pack-4z", ARRAYS("\"group_size\":64,\"symmetric\":false"), 0, NULL},
+        {"awq", "{\"quant_method\":\"awq\",\"w_bit\":4,\"q_group_size\":32}", 0, NULL},
+        {"modelopt-fp8", "{\"quant_algo\":\"FP8\"}", 0, NULL},
+        {"gptq-even", GPTQ("\"group_size\":-1"), 320, "int4_128, int4_64"},
+        {"gptq-even", GPTQ("\"group_size\":-1,\"sym\":false"), 320, "int4z_128, int4z_64"},
+        {"gptq-even", GPTQ("\"group_size\":96"), 288, "int8, Q4_0"},
+        {"gptq-even", GPTQ("\"group_size\":64,\"desc_act\":true"), 0, "int8"},
+        {"gptq-even", GPTQ("\"group_size\":0"), 0, "int8"},
+        {"gptq-even", ARRAYS("\"strategy\":\"tensor\""), 0, "int8"},
+#undef ARRAYS
+#undef GPTQ
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[64], held[FORMATS_TEXT], declared[FORMATS_TEXT];
+        json_t *golden = folder_open(folder, cases[i].model);
+        json_t *config = json_object_get(golden, "config");
+        uint64_t by_tensors = plan_weights(folder, false, held);
+        json_object_set_new(config, "quantization_config",
+                            json_loads(cases[i].declaration, 0, NULL));
+        if (cases[i].inner > 0)
+            json_object_set_new(config, "intermediate_size", json_integer(cases[i].inner));
+        folder_remove(folder);
+        folder_make(folder);
+        packed_folder_write(folder, golden);
+        uint64_t by_config = plan_weights(folder, true, declared);
+        char formats[FORMATS_TEXT];
+        if (cases[i].formats && strcmp(rig_device()->name, "cpu") != 0)
+            formats_on_gpu(formats, cases[i].formats);
+        else
+            snprintf(formats, sizeof formats, "%s", cases[i].formats ? cases[i].formats : held);
+        if ((!cases[i].formats && by_config != by_tensors) || strcmp(formats, declared) != 0)
+            fail_msg("%s: %" PRIu64 " bytes as %s, of tensors %" PRIu64 " as %s",
+                     cases[i].declaration, by_config, declared, by_tensors, formats);
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
 // Zero points of GPTQ are stored less one, except in files that declare another format.
 static void test_zero_points_follow_the_declaration(void **state)
 {
@@ -483,6 +541,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_damaged_folders_are_refused),
                                        cmocka_unit_test(test_biases_and_formats),
                                        cmocka_unit_test(test_plans_by_declaration),
+                                       cmocka_unit_test(test_plans_by_other_declarations),
                                        cmocka_unit_test(test_undeclared_codes_are_refused),
                                        cmocka_unit_test(test_values_of_e4m3),
                                        cmocka_unit_test(test_zero_points_follow_the_declaration)};
