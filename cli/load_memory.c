@@ -118,16 +118,30 @@ static const char *split_advice(const struct loaded *loaded, const struct loaded
     return advice;
 }
 
+// Returns advice on the models of a plan that does not fit: --dtype int8 halves weights that are
+// held as floats, but does not make codes smaller.
+static const char *models_advice(const struct loaded *loaded, const struct loaded_device *device)
+{
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        const struct loaded_model *m = &loaded->models[i];
+        if (is_on(m, device) && m->plan->facts.dtype != DTYPE_I8 &&
+            m->plan->facts.formats[0] == '\0')
+            return "serve fewer models, smaller ones or with --dtype int8";
+    }
+    return "serve fewer or smaller models";
+}
+
 static enum status plan_too_large(const struct loaded *loaded, const struct loaded_device *device,
                                   uint64_t needed, struct error *err)
 {
     bool several = loaded->devices.count > 1;
     return error_set(err, STATUS_NO_MEMORY,
-                     "the plan needs %.2f GiB%s%s and %.2f GiB are free: serve fewer models, "
-                     "smaller ones or with --dtype int8, or lower --kv-cache-memory, "
-                     "--max-num-batched-tokens, --max-num-seqs or --max-model-len%s",
+                     "the plan needs %.2f GiB%s%s and %.2f GiB are free: %s, or lower "
+                     "--kv-cache-memory, --max-num-batched-tokens, --max-num-seqs or "
+                     "--max-model-len%s",
                      (double)needed / 0x1p30, several ? " of " : "", several ? device->label : "",
-                     (double)device->facts.memory_available / 0x1p30, split_advice(loaded, device));
+                     (double)device->facts.memory_available / 0x1p30, models_advice(loaded, device),
+                     split_advice(loaded, device));
 }
 
 enum status kv_split(struct loaded *loaded, const struct loaded_device *device, struct error *err)

@@ -618,15 +618,16 @@ static void cut_note(const struct lister *p)
         return;
     if (list->fp8_cut > 0)
         log_line(LOG_WARNING,
-                 "%s: %u weights in FP8 are held as %s: the rows and columns that this model or "
-                 "rank takes from them do not begin and end with their blocks of 128, or are in "
-                 "another order",
-                 folder, list->fp8_cut, dtype);
+                 "%s: weights in FP8 that are held as %s: %u; the rows and columns that this model "
+                 "or rank takes from them do not begin and end with their blocks of 128, are in "
+                 "another order, or have scales that the device does not read",
+                 folder, dtype, list->fp8_cut);
     if (list->int4_cut > 0)
-        log_line(LOG_WARNING,
-                 "%s: %u weights are held as %s, not in 4 bits: the number of their columns is not "
-                 "a multiple of 32",
-                 folder, list->int4_cut, dtype);
+        log_line(
+            LOG_WARNING,
+            "%s: weights that are held as %s, not in 4 bits: %u; the number of their columns is "
+            "not a multiple of 32",
+            folder, dtype, list->int4_cut);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,

@@ -66,7 +66,7 @@ class Folders(unittest.TestCase):
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 72, "head_dim": 16}))
         done = weft("inspect", "--load-format", "dummy", folder, "--dtype", "int4", "--device", "cpu")
-        self.assertIn(b"5 weights are held as bfloat16, not in 4 bits: the number of their columns", done.stderr)
+        self.assertIn(b"weights that are held as bfloat16, not in 4 bits: 5; the number of their columns", done.stderr)
 
     def test_a_scale_beyond_float16_names_its_tensor(self):
         folder = self.copy(CHAT, "scales")
