@@ -50,10 +50,25 @@ static void integers_plan(struct declared_format *out, json_int_t bits, json_int
     out->zeros = zeros;
 }
 
+static bool member_is(const json_t *object, const char *key, const char *wanted)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text && strcmp(text, wanted) == 0;
+}
+
 static void fp8_plan(struct declared_format *out, const json_t *object)
 {
-    bool blocks = json_is_array(json_object_get(object, "weight_block_size"));
-    out->format = blocks ? WEIGHT_FP8_128 : WEIGHT_FP8;
+    const json_t *blocks = json_object_get(object, "weight_block_size");
+    const json_t *fmt = json_object_get(object, "fmt");
+    bool square = json_array_size(blocks) == 2;
+    for (size_t i = 0; i < 2; i++)
+        square = square && json_integer_value(json_array_get(blocks, i)) == 128;
+    if (fmt && !member_is(object, "fmt", "e4m3"))
+        return;
+    if (!blocks || json_is_null(blocks))
+        out->format = WEIGHT_FP8;
+    else if (square)
+        out->format = WEIGHT_FP8_128;
 }
 
 static void modelopt_plan(struct declared_format *out, const json_t *object)
@@ -63,24 +78,45 @@ static void modelopt_plan(struct declared_format *out, const json_t *object)
         out->format = strcmp(algorithm, "FP8_PB_WO") == 0 ? WEIGHT_FP8_128 : WEIGHT_FP8;
 }
 
-// compressed-tensors: the first group of modules.
-static void arrays_plan(struct declared_format *out, const json_t *object)
+// compressed-tensors: one group of modules.
+static void group_plan(struct declared_format *out, const json_t *weights)
 {
-    json_t *groups = json_object_get(object, "config_groups");
-    const json_t *group = json_object_iter_value(json_object_iter(groups));
-    const json_t *weights = json_object_get(group, "weights");
-    const char *type = json_string_value(json_object_get(weights, "type"));
-    const char *strategy = json_string_value(json_object_get(weights, "strategy"));
     json_int_t bits = json_integer_value(json_object_get(weights, "num_bits"));
     json_int_t size = json_integer_value(json_object_get(weights, "group_size"));
-    bool rows = strategy && strcmp(strategy, "channel") == 0;
-    if (!type || strcmp(type, "float") != 0)
+    bool rows = member_is(weights, "strategy", "channel");
+    bool groups = member_is(weights, "strategy", "group") ||
+                  json_is_null(json_object_get(weights, "strategy")) ||
+                  !json_object_get(weights, "strategy");
+    if (member_is(weights, "type", "int") && (rows || groups))
         integers_plan(out, bits, rows ? -1 : size,
                       json_is_false(json_object_get(weights, "symmetric")));
-    else if (bits == 8)
-        out->format = strategy && strcmp(strategy, "block") == 0 ? WEIGHT_FP8_128 : WEIGHT_FP8;
-    else if (bits == 4 && size == 32)
+    else if (member_is(weights, "type", "float") && bits == 8)
+        out->format = member_is(weights, "strategy", "block") ? WEIGHT_FP8_128 : WEIGHT_FP8;
+    else if (member_is(weights, "type", "float") && bits == 4 && size == 32)
         out->format = WEIGHT_MXFP4;
+}
+
+// compressed-tensors: unknown if groups of modules differ, because their modules are not read here.
+static void arrays_plan(struct declared_format *out, const json_t *object)
+{
+    const char *key;
+    json_t *group;
+    bool found = false, same = true;
+    struct declared_format one = *out;
+    json_object_foreach(json_object_get(object, "config_groups"), key, group)
+    {
+        const json_t *weights = json_object_get(group, "weights");
+        struct declared_format now = *out;
+        if (!json_is_object(weights))
+            continue;
+        group_plan(&now, weights);
+        same = same && (!found || (now.format == one.format && now.group == one.group &&
+                                   now.zeros == one.zeros));
+        one = now;
+        found = true;
+    }
+    if (same)
+        *out = one;
 }
 
 static void awq_plan(struct declared_format *out, const json_t *object)

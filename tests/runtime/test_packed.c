@@ -462,6 +462,14 @@ static void test_plans_by_other_declarations(void **state)
         {"gptq-even", GPTQ("\"group_size\":64,\"desc_act\":true"), 0, "int8"},
         {"gptq-even", GPTQ("\"group_size\":0"), 0, "int8"},
         {"gptq-even", ARRAYS("\"strategy\":\"tensor\""), 0, "int8"},
+        {"gptq-even", "{\"quant_method\":\"fp8\",\"weight_block_size\":[64,64]}", 0, "int8"},
+        {"gptq-even", "{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}", 0, "int8"},
+        // groups of modules that differ: the declaration does not decide
+        {"gptq-even",
+         "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"group_0\":{\"weights\":"
+         "{\"num_bits\":8,\"type\":\"float\"}},\"group_1\":{\"weights\":{\"num_bits\":4,"
+         "\"type\":\"int\",\"group_size\":128}}}}",
+         0, "int8"},
 #undef ARRAYS
 #undef GPTQ
     };
