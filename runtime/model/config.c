@@ -25,7 +25,7 @@ enum status config_number(double *out, const json_t *json, const struct config_n
         return error_set(err, STATUS_INVALID, "config.json: %s is not a number", wanted->name);
     double number = json_number_value(value);
     if (!(number >= wanted->low && number <= wanted->high))
-        return error_set(err, STATUS_INVALID, "config.json: %s is %g, allowed is %g to %g",
+        return error_set(err, STATUS_INVALID, "config.json: %s is %.8g, allowed is %.8g to %.8g",
                          wanted->name, number, wanted->low, wanted->high);
     *out = number;
     return STATUS_OK;

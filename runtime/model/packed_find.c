@@ -89,17 +89,20 @@ static enum status part_wrong(const struct module_find *m, const struct tensor *
                      tensor->file, tensor->name.at, tensor->type, shape, wanted);
 }
 
-// Sets *out to the tensor BASE + tail as part_take does, or sets an error if it is absent.
-static enum status part_need(struct tensor **out, const struct module_find *m, const char *tail)
+static enum status part_missing(const struct module_find *m, const char *tail)
 {
-    *out = part_take(m, tail);
-    if (*out)
-        return STATUS_OK;
     return error_set(
         m->f->err, STATUS_INVALID,
         "%s: the tensor %s has codes, but %.*s%s is not in the checkpoint: download it "
         "again or take another one",
         m->code->file, m->code->name.at, (int)m->base.bytes, m->base.at, tail);
+}
+
+// Sets *out to the tensor BASE + tail as part_take does, or sets an error if it is absent.
+static enum status part_need(struct tensor **out, const struct module_find *m, const char *tail)
+{
+    *out = part_take(m, tail);
+    return *out ? STATUS_OK : part_missing(m, tail);
 }
 
 // Sets the size of the matrix.
@@ -219,7 +222,9 @@ static enum status fp8_read(struct module_find *m)
     char each[32] = "blocks of 128 x 128";
     enum status status = STATUS_OK;
     if (!scale)
-        status = part_need(&scale, m, ".weight_scale");
+        scale = part_take(m, ".weight_scale");
+    if (!scale)
+        status = part_missing(m, ".weight_scale (or weight_scale_inv)");
     if (status == STATUS_OK)
         status = bytes_size_set(m, "FP8");
     if (status != STATUS_OK)

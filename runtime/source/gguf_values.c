@@ -75,10 +75,11 @@ enum status gguf_number(double *out, const struct gguf *file, const struct gguf_
                          file->name, wanted->key);
     double number = number_at(value->kind, value->bytes.at);
     if (!(number >= wanted->low && number <= wanted->high))
-        return error_set(err, STATUS_INVALID,
-                         "%s: the key %s is %g, allowed is %g to %g; take another file of the "
-                         "model",
-                         file->name, wanted->key, number, wanted->low, wanted->high);
+        return error_set(
+            err, STATUS_INVALID,
+            "%s: the key %s is %.8g, allowed is %.8g to %.8g; take another file of the "
+            "model",
+            file->name, wanted->key, number, wanted->low, wanted->high);
     *out = number;
     return STATUS_OK;
 }

@@ -191,9 +191,9 @@ static void test_yes_no_ids_of_the_folder(void **state)
     put("1_Score/config.json", "{\"true_token_id\":-1,\"false_token_id\":2}");
     read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is -1, allowed is 0 to ");
     put("1_Score/config.json", "{\"true_token_id\":1,\"false_token_id\":16777217}");
-    read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is 1.67772e+07, allowed");
+    read_refused(STATUS_INVALID, "1_Score: config.json: false_token_id is 16777217, allowed");
     put("1_Score/config.json", "{\"true_token_id\":16777217,\"false_token_id\":1}");
-    read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is 1.67772e+07, allowed");
+    read_refused(STATUS_INVALID, "1_Score: config.json: true_token_id is 16777217, allowed");
     put("1_Score/config.json", "{\"true_token_id\":1}");
     read_ok();
     assert_true(config.yes_id == 1 && config.no_id == -1 && config.lone_answer);

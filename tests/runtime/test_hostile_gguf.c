@@ -181,10 +181,10 @@ static const struct hostile {
      ": the key llama.rope.freq_base is 0, allowed is 1.0001 to 1e+12; take another file of the "
      "model"},
     {"a length of zero", VALUE, "llama.context_length", 0, NULL, 0, NULL,
-     ": the key llama.context_length is 0, allowed is 1 to 1.67772e+07; take another file of the "
+     ": the key llama.context_length is 0, allowed is 1 to 16777216; take another file of the "
      "model"},
     {"a count that is a float", KIND, "llama.feed_forward_length", 6, NULL, 0, NULL,
-     ": the key llama.feed_forward_length is 1.34525e-43, allowed is 8 to 1.04858e+06; take "
+     ": the key llama.feed_forward_length is 1.3452465e-43, allowed is 8 to 1048576; take "
      "another file of the model"},
     {"an end beyond the vocabulary", VALUE, "tokenizer.ggml.eos_token_id", 4096, NULL, 0, NULL,
      ": the key tokenizer.ggml.eos_token_id is 4096, allowed is 0 to 95; take another file of the "

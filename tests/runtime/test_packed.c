@@ -271,7 +271,7 @@ static void test_damaged_folders_are_refused(void **state)
     } cases[] = {
         {"fp8-tensor", ".weight_scale", 0, NULL,
          "o_proj.weight has codes, but model.layers.0."
-         "self_attn.o_proj.weight_scale is not in the"},
+         "self_attn.o_proj.weight_scale (or weight_scale_inv) is not in the"},
         {"fp8-block", ".weight_scale_inv", 2, "[3, 3]", "is F32 [3, 3], but a weight of 128 x 128"},
         {"fp8-row", ".weight_scale", 1, "\"I32\"", "but scales are F32, F16, BF16, F8_E4M3 or"},
         {"awq", ".scales", 0, NULL, "o_proj.scales is not in the checkpoint: download it again"},
