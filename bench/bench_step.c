@@ -243,7 +243,7 @@ static void word_read(struct step_args *args, const char *word)
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (strcmp(word, dtype_name((enum dtype)i)) == 0)
             args->dtype = i;
-    if (strcmp(word, "fp8") == 0) // of weights, not of keys and values
+    if (strcmp(word, "fp8") == 0) // weights in FP8; keys and values stay
         args->dtype = MODEL_FP8;
     if (word[0] >= '0' && word[0] <= '9')
         args->threads = (uint32_t)strtoul(word, NULL, 10);

@@ -14,7 +14,7 @@ struct step_args {
     uint32_t threads;
     uint32_t batch; // products only: rows of the decode steps; 0: several numbers, and a prefill
     uint32_t cases; // most cases that are run of each shape; 0: all
-    uint32_t ranks; // of a shape: number of ranks that share the model; 0: not split
+    uint32_t ranks; // number of ranks that share the model of a shape; 0: not split
     bool exact, serial;
     uint32_t ways;               // bits of enum device_way
     double copy_rate, math_rate; // bytes, operations per second for the floor; 0: unknown

@@ -42,7 +42,7 @@ static enum http_error error_of(enum status status)
     switch (status) {
     case STATUS_INVALID:
     case STATUS_TOO_LARGE:
-    case STATUS_NO_DEVICE: // of the number in the request
+    case STATUS_NO_DEVICE: // the request names a GPU that is not there
         return HTTP_INVALID_VALUE;
     case STATUS_UNSUPPORTED:
         return HTTP_UNSUPPORTED_VALUE;

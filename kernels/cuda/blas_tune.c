@@ -249,7 +249,7 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
         }
     }
     pthread_mutex_unlock(&stream->device->known_lock);
-    stream->coded = coded; // for the product itself
+    stream->coded = coded; // the product itself uses the codes
     if (count > 1 && least < 0)
         return false; // none of them runs
     plan->choice = choice[best];

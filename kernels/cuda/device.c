@@ -31,7 +31,7 @@ enum {
     STAGING_SLACK = 3 * 4096,     // for O_DIRECT: alignment, and a block at each end
     QUERY_NS = 1000000,           // interval of driver queries while waiting: 1 ms
     GRAPH_LAYER_BYTES = 64 << 10, // most bytes per layer of a recorded graph, without strips
-    GRAPH_NODE_BYTES = 4 << 10,   // of each further kernel: an estimate, never measured
+    GRAPH_NODE_BYTES = 4 << 10,   // a further kernel of a graph: an estimate, never measured
     // A rank that is far ahead fills its queue of launches (about a thousand), and the driver then
     // blocks in a call that another rank may need.
     MEET_LAYERS = 8,

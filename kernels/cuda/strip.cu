@@ -14,9 +14,9 @@ enum {
 
 // Rows of one part, or of a weight of 8-bit codes.
 struct strip_run {
-    code_arrays codes;    // of the part
+    code_arrays codes;    // the codes of the part
     const uint8_t *bytes; // codes of 8 bits, [n][stride]
-    const float *scale;   // of 8-bit codes: as in gemm_run
+    const float *scale;   // scales of 8-bit codes, as in gemm_run
     void *to;             // element 0 of row `first`
     uint32_t first, rows; // rows to convert, counted from the first of the part
     uint32_t k, stride;

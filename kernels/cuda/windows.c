@@ -38,7 +38,7 @@ cudaError_t sums_open(struct stream *stream, uint64_t bytes)
                           device->nccl.MemAlloc(&stream->sums, bytes) == ncclSuccess &&
                           stream->sums;
     if (!stream->sums_shared) {
-        (void)cudaGetLastError(); // of the allocation by NCCL
+        (void)cudaGetLastError(); // clears the error of NCCL's allocation
         stream->sums = NULL;
     }
     cudaError_t code = stream->sums_shared ? cudaSuccess : cudaMalloc(&stream->sums, bytes);
@@ -76,7 +76,7 @@ bool windows_register(const struct nccl *nccl, struct window *windows, uint32_t 
     // Without peer access, for instance, the calls succeed and there are no windows.
     for (uint32_t i = 0; i < count; i++)
         all = all && windows[i].window;
-    (void)cudaGetLastError(); // of failed calls
+    (void)cudaGetLastError(); // clears the error of failed calls
     if (!all)
         windows_remove(nccl, windows, count);
     return all;

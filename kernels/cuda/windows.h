@@ -17,7 +17,7 @@ uint64_t windows_planned(const struct device *device, uint64_t bytes);
 // Allocates stream->sums, filled with zeros; the stream exists.
 cudaError_t sums_open(struct stream *stream, uint64_t bytes);
 void sums_close(struct stream *stream);   // after its communicator
-void *sums_buffer(struct stream *stream); // of struct device_api
+void *sums_buffer(struct stream *stream); // see struct device_api
 
 // A rank of this process in one communicator. window: NULL if there is none.
 struct window {

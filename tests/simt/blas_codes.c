@@ -153,7 +153,6 @@ void test_codes_are_timed(void **state)
     (void)state;
     for (uint32_t wide_ms = 1; wide_ms <= 9; wide_ms += 8) {
         struct codes_fixture w;
-        struct graph *graph = NULL;
         struct simt_counts counts;
         bool library = wide_ms == 9;
         simt_configure(&(struct simt_options){.blas_candidates = 3,
@@ -171,14 +170,7 @@ void test_codes_are_timed(void **state)
         counts = codes_run(&w, 64);
         assert_int_equal(counts.blas_recorded, library);
         assert_int_equal(counts.loads_captured, 0);
-        assert_int_equal(w.api->graph_end(w.stream, &graph, NULL), STATUS_OK);
-        simt_reset();
-        assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
-        simt_read(&counts);
-        assert_int_equal(counts.graph_nodes, library ? 2 : 1);
-        assert_int_equal(counts.wide_products, !library);
-        assert_string_equal(simt_first_report(), "");
-        w.api->graph_close(graph);
+        recorded_check(w.api, w.stream, library ? 2 : 1, library);
         codes_close(&w);
     }
 }

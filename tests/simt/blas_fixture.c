@@ -49,6 +49,21 @@ void fixture_close(struct fixture *w)
     w->api->close(w->device);
 }
 
+void recorded_check(const struct device_api *api, struct stream *stream, uint32_t nodes,
+                    bool library)
+{
+    struct graph *graph = NULL;
+    struct simt_counts counts;
+    assert_int_equal(api->graph_end(stream, &graph, NULL), STATUS_OK);
+    simt_reset();
+    assert_int_equal(api->graph_launch(stream, graph), STATUS_OK);
+    simt_read(&counts);
+    assert_int_equal(counts.graph_nodes, nodes);
+    assert_int_equal(counts.wide_products, !library);
+    assert_string_equal(simt_first_report(), "");
+    api->graph_close(graph);
+}
+
 struct simt_counts gemm_counted(const struct device_api *api, struct stream *stream,
                                 const struct gemm_args *args)
 {

@@ -123,7 +123,6 @@ void test_strips_are_timed(void **state)
     (void)state;
     for (uint32_t wide_ms = 1; wide_ms <= 19; wide_ms += 18) {
         struct strip_fixture w;
-        struct graph *graph = NULL;
         struct simt_counts counts;
         bool library = wide_ms == 19;
         simt_configure(&(struct simt_options){
@@ -137,14 +136,7 @@ void test_strips_are_timed(void **state)
         counts = strips_run(&w, 100);
         assert_int_equal(counts.blas_recorded, library ? 4 : 0);
         assert_int_equal(counts.loads_captured, 0);
-        assert_int_equal(w.api->graph_end(w.stream, &graph, NULL), STATUS_OK);
-        simt_reset();
-        assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
-        simt_read(&counts);
-        assert_int_equal(counts.graph_nodes, library ? 8 : 1);
-        assert_int_equal(counts.wide_products, !library);
-        assert_string_equal(simt_first_report(), "");
-        w.api->graph_close(graph);
+        recorded_check(w.api, w.stream, library ? 8 : 1, library);
         strips_close(&w);
     }
     simt_configure(&(struct simt_options){.blas_candidates = 1});

@@ -36,6 +36,10 @@ void fixture_close(struct fixture *w);
 // Runs a product, which must succeed without a report of the emulator, and returns its counts.
 struct simt_counts gemm_counted(const struct device_api *api, struct stream *stream,
                                 const struct gemm_args *args);
+// Ends the recording of one product, launches the graph and checks that it has `nodes` nodes and
+// that the wide kernel ran only if the library did not compute the product.
+void recorded_check(const struct device_api *api, struct stream *stream, uint32_t nodes,
+                    bool library);
 // Runs a product as in a step. x begins `shift` bytes after the start of an allocation.
 struct simt_counts serve_at(struct fixture *w, uint32_t rows, size_t shift);
 struct simt_counts serve(struct fixture *w, uint32_t rows);
