@@ -186,6 +186,7 @@ def test_copies_of_a_shared_model_fail_together():
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
             assert server.request("GET", "/ready").json == {
                 "status": "ready", "models": {"one": "ready", "two": "failed"}, "copies": {"two": ["failed", "failed"]}}
+            wait_for(lambda: "the model 'two' has failed and is not served any more" in server.output(), server.output())
             assert server.output().count("the model 'two' has failed and is not served any more") == 1
             assert "other copies continue to serve" not in server.output() and "the model 'one' is not served" not in server.output()
             faults.off("hang")
