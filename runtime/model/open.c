@@ -213,17 +213,26 @@ static enum status rank_create(struct model **out, const struct model_plan *plan
     return status;
 }
 
+// Returns `status`, or the error of a file that was truncated or changed while it was read.
+static enum status files_check(const struct model_plan *plan, enum status status, struct error *err)
+{
+    const struct model_parts *parts = plan->parts;
+    if (!parts->tensors)
+        return status;
+    status = tensors_check(parts->tensors, status, err);
+    for (uint32_t i = 0; i < parts->config.module_count; i++)
+        status = tensors_check(parts->module_tensors[i], status, err);
+    return status;
+}
+
 // Opens what a rank's model needs besides weights, and closes its files, which are no longer
 // needed.
 static enum status rank_finish(struct model *m, const struct model_plan *plan, struct error *err)
 {
     struct tensors *tensors = plan->parts->tensors;
-    enum status status = STATUS_OK;
     atomic_store(&plan->parts->busy, true);
-    if (tensors)
-        status = tensors_check(tensors, err);
-    for (uint32_t i = 0; i < m->config.module_count && status == STATUS_OK && tensors; i++)
-        status = tensors_check(plan->parts->module_tensors[i], err);
+    struct hash hash = tensors ? tensors_hash(tensors) : (struct hash){0};
+    enum status status = files_check(plan, STATUS_OK, err);
     for (uint32_t i = 0; i < m->config.rope_count && status == STATUS_OK; i++)
         status = rope_upload(m, i, err);
     if (status == STATUS_OK)
@@ -233,7 +242,6 @@ static enum status rank_finish(struct model *m, const struct model_plan *plan, s
     atomic_store(&plan->parts->busy, false);
     if (status != STATUS_OK || !tensors)
         return status;
-    struct hash hash = tensors_hash(tensors);
     m->facts.checkpoint_hash[0] = hash.low;
     m->facts.checkpoint_hash[1] = hash.high;
     model_files_close(plan->parts);
@@ -257,6 +265,9 @@ static enum status ranks_open(struct model **models, struct rank_load_args *args
     args->models = models;
     if (status == STATUS_OK)
         status = ranks_load(args, err);
+    bool hangs = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
+    for (uint32_t r = 0; r < args->count && status != STATUS_OK && !hangs; r++)
+        status = files_check(args->plans[r], status, err);
     for (uint32_t r = 0; r < args->count && status == STATUS_OK; r++)
         status = rank_finish(models[r], args->plans[r], err);
     return status;

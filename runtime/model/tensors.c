@@ -87,8 +87,10 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     status = set->format->parse(&list, &count, set->arena, bytes, shard->name, err);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         list[i].fd = shard->file.fd;
+        list[i].mapping = &shard->file;
+    }
     return tensors_append(set, folder, list, count, err);
 }
 
@@ -105,8 +107,10 @@ static enum status gguf_add(struct tensors *set, const char *path, struct error 
     status = gguf_tensors_list(&list, &count, set->arena, &set->gguf->gguf, err);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t i = 0; i < count; i++)
-        list[i].fd = gguf_file_mapping(set->gguf, list[i].part)->fd;
+    for (uint32_t i = 0; i < count; i++) {
+        list[i].mapping = gguf_file_mapping(set->gguf, list[i].part);
+        list[i].fd = list[i].mapping->fd;
+    }
     return tensors_append(set, path, list, count, err);
 }
 
@@ -258,6 +262,7 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     }
     if (status == STATUS_OK && !set->gguf)
         status = packed_join(set, folder, err);
+    status = tensors_check(set, status, err);
     if (status != STATUS_OK) {
         tensors_close(set);
         return status;
@@ -266,27 +271,18 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     return STATUS_OK;
 }
 
-static enum status length_check(const struct mapping *file, const char *name, struct error *err)
+enum status tensors_check(const struct tensors *set, enum status status, struct error *err)
 {
-    struct stat about;
-    if (fstat(file->fd, &about) == 0 && (uint64_t)about.st_size >= file->bytes)
-        return STATUS_OK;
-    return error_set(err, STATUS_IO,
-                     "%s was truncated while it was loaded; load it again when the file is "
-                     "complete",
-                     name);
-}
-
-enum status tensors_check(const struct tensors *set, struct error *err)
-{
-    enum status status = STATUS_OK;
-    for (uint32_t i = 0; set->gguf && i <= set->gguf->other_count && status == STATUS_OK; i++) {
-        const struct mapping *file = gguf_file_mapping(set->gguf, i);
-        status = length_check(file, file->path, err);
-    }
-    for (uint32_t i = 0; i < set->shard_count && status == STATUS_OK; i++)
-        status = length_check(&set->shards[i].file, set->shards[i].name, err);
-    return status;
+    struct error cut;
+    enum status whole = STATUS_OK;
+    if (set->gguf)
+        status = gguf_file_check(set->gguf, status, err);
+    for (uint32_t i = 0; i < set->shard_count && whole == STATUS_OK; i++)
+        whole = mapping_check(&set->shards[i].file, &cut);
+    if (whole == STATUS_OK)
+        return status;
+    *err = cut;
+    return whole;
 }
 
 // Adds bytes to a hash.

@@ -38,10 +38,11 @@ struct tensor {
     uint32_t rope_rotary; // rows at the head's start that are interleaved; 0: all
     const void *map;      // first byte in the mapping, not aligned
     uint64_t bytes;
-    uint64_t offset;  // offset of the bytes in the file
-    int fd;           // descriptor of the file; -1 while parsing
-    const char *file; // name of the file within the folder
-    uint32_t part;    // file of a GGUF model in several files, from 0 (gguf_tensor.part)
+    uint64_t offset;               // offset of the bytes in the file
+    int fd;                        // descriptor of the file; -1 while parsing
+    const struct mapping *mapping; // mapping of the file; NULL while parsing
+    const char *file;              // name of the file within the folder
+    uint32_t part; // file of a GGUF model in several files, from 0 (gguf_tensor.part)
 };
 
 // Compares the names of two tensors, for qsort and bsearch.
@@ -54,10 +55,10 @@ struct tensors;
 // pytorch_model.bin.index.json names. NOT_FOUND if the folder has none of these. The tensors of a
 // quantised module of a folder become one (packed_find.h).
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err) MUST_USE;
-// Returns an error if a file was truncated while it was read. Reading a truncated page raises
-// SIGBUS (mapping.h), but the rest of the last page reads as zeros, so this check is needed after
-// reading.
-enum status tensors_check(const struct tensors *tensors, struct error *err) MUST_USE;
+// Returns `status`, or the error of a file that was truncated or changed after tensors_open
+// (mapping.h), which explains any other failure. Needed after reading, before its result is used.
+enum status tensors_check(const struct tensors *tensors, enum status status,
+                          struct error *err) MUST_USE;
 // Returns a hash that distinguishes checkpoints, the same in every process: of the names, types and
 // shapes of all tensors and of some 2,000 pieces of 64 bytes spread over them. Hashing all bytes
 // would take as long as a second load.

@@ -260,12 +260,15 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
     return rows_put(l, weight, part->to_row, &source);
 }
 
-// As put_tensor; an error about the tensor's contents names the tensor.
+// As put_tensor; an error about the tensor's contents names the tensor. Ends the loading of a file
+// that was cut (mapping.h), which its caller checks for more.
 static enum status put_named(struct loader *l, struct weight *weight,
                              const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
     enum status status = put_tensor(l, weight, part);
+    if (status == STATUS_OK && mapping_is_cut(tensor->mapping))
+        return mapping_check(tensor->mapping, l->err);
     return status == STATUS_INVALID
                ? error_prefix(l->err, "%s: the tensor %s", tensor->file, safe_of(tensor->name).at)
                : status;

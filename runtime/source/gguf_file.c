@@ -78,6 +78,19 @@ static enum status parts_open(struct model_source *source, const char *path, str
     return status == STATUS_OK ? gguf_join(&source->gguf, source->arena, err) : status;
 }
 
+enum status gguf_file_check(const struct model_source *source, enum status status,
+                            struct error *err)
+{
+    struct error cut;
+    enum status whole = mapping_check(&source->mapping, &cut);
+    for (uint32_t i = 0; i < source->other_count && whole == STATUS_OK; i++)
+        whole = mapping_check(&source->others[i], &cut);
+    if (whole == STATUS_OK)
+        return status;
+    *err = cut;
+    return whole;
+}
+
 static enum status file_create(struct model_source **out, const char *path, struct error *err)
 {
     struct model_source *source = heap_alloc_zeroed(1, sizeof *source);
@@ -91,6 +104,7 @@ static enum status file_create(struct model_source **out, const char *path, stru
                             path, err);
     if (status == STATUS_OK)
         status = parts_open(source, path, err);
+    status = gguf_file_check(source, status, err);
     if (status != STATUS_OK) {
         file_destroy(source);
         return status;

@@ -25,6 +25,11 @@ enum status gguf_file_open(struct model_source **out, const char *path, struct e
 // Returns the mapping of a part (gguf_tensor.part).
 const struct mapping *gguf_file_mapping(const struct model_source *source, uint32_t part);
 
+// Returns `status`, or the error of a file of the model that was truncated or changed after it was
+// opened (mapping.h), which explains any other failure.
+enum status gguf_file_check(const struct model_source *source, enum status status,
+                            struct error *err) MUST_USE;
+
 // Returns the length of the part of the path that is an open file: the entire path, or a part that
 // is followed by a slash; 0: none.
 size_t gguf_file_prefix(const char *path);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps files of a model as read-only memory; see mapping.h. The SIGBUS handler reads the list of
-// mappings on the thread that read a file which has become shorter.
+// Maps files of a model as read-only memory; see mapping.h. The SIGBUS handler runs on the thread
+// that read a file which has become shorter: it finds the mapping in the list and replaces its
+// pages from the lost one to the end. Other threads may read them at the same time, because the
+// kernel replaces pages of a mapping in one piece.
 #include "runtime/source/mapping.h"
 
 #include "base/arena.h"
@@ -9,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,6 +22,7 @@
 
 // All open mappings. The signal handler reads the list without a lock.
 static struct mapping *_Atomic mappings;
+static _Atomic int walkers; // handlers that read the list; a removed mapping outlives them
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction previous_action; // the previous handler of SIGBUS
 
@@ -33,28 +37,47 @@ static char *put_number(char *to, uint64_t n)
     return stpcpy(to, at);
 }
 
-// Handles SIGBUS: ends the process if the address is in a mapping, else restores the previous
-// handler. Calls only async-signal-safe functions.
-static void on_bus_error(int number, siginfo_t *info, void *context)
+// Ends the process: its memory cannot be mapped.
+static void lost_page_end(const struct mapping *m, size_t byte)
 {
-    (void)context;
-    uintptr_t fault = (uintptr_t)info->si_addr;
-    const struct mapping *m = atomic_load(&mappings);
-    while (m && fault - (uintptr_t)m->at >= m->bytes)
-        m = m->next;
-    if (!m) {
-        // The faulting instruction runs again, now with the previous handler.
-        sigaction(number, &previous_action, NULL);
-        return;
-    }
     char line[PATH_MAX + 256];
     char *end = stpcpy(stpcpy(stpcpy(line, "weft: "), m->path), ": byte ");
-    end = stpcpy(put_number(end, fault - (uintptr_t)m->at),
+    end = stpcpy(put_number(end, byte),
                  " could not be read: the file was truncated or its disk failed while it was "
                  "loaded; load it again when the file is complete\n");
     ssize_t ignored = write(STDERR_FILENO, line, (size_t)(end - line));
     (void)ignored;
     _exit(1);
+}
+
+// Replaces the pages of the mapping from `byte` to the end by zeros.
+static void lost_pages_replace(struct mapping *m, size_t byte)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = byte / page * page, none = 0;
+    atomic_compare_exchange_strong(&m->lost, &none, byte + 1);
+    if (mmap(m->at + first, m->bytes - first, PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        lost_page_end(m, byte);
+}
+
+// Handles SIGBUS in a mapping; for another address it restores the previous handler, with which the
+// faulting instruction then runs again. Calls only async-signal-safe functions, and mmap and
+// sysconf, which are system calls here.
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    int error = errno;
+    uintptr_t fault = (uintptr_t)info->si_addr;
+    atomic_fetch_add(&walkers, 1);
+    struct mapping *m = atomic_load(&mappings);
+    while (m && fault - (uintptr_t)m->at >= m->bytes)
+        m = atomic_load(&m->next);
+    if (m)
+        lost_pages_replace(m, fault - (uintptr_t)m->at);
+    else
+        sigaction(number, &previous_action, NULL);
+    atomic_fetch_sub(&walkers, 1);
+    errno = error;
 }
 
 static void list_add(struct mapping *mapping)
@@ -67,7 +90,7 @@ static void list_add(struct mapping *mapping)
         previous_action = now;
         sigaction(SIGBUS, &action, NULL);
     }
-    mapping->next = atomic_load(&mappings);
+    atomic_store(&mapping->next, atomic_load(&mappings));
     atomic_store(&mappings, mapping);
     pthread_mutex_unlock(&list_lock);
 }
@@ -77,13 +100,15 @@ static void list_remove(struct mapping *mapping)
     pthread_mutex_lock(&list_lock);
     struct mapping *m = atomic_load(&mappings);
     if (m == mapping) {
-        atomic_store(&mappings, mapping->next);
+        atomic_store(&mappings, atomic_load(&mapping->next));
     } else {
-        while (m->next != mapping)
-            m = m->next;
-        m->next = mapping->next;
+        while (atomic_load(&m->next) != mapping)
+            m = atomic_load(&m->next);
+        atomic_store(&m->next, atomic_load(&mapping->next));
     }
     pthread_mutex_unlock(&list_lock);
+    while (atomic_load(&walkers) > 0)
+        sched_yield();
 }
 
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
@@ -101,6 +126,7 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
         return error_set(err, STATUS_INVALID, "%s has %lld bytes, fewer than any file of its kind",
                          path, (long long)about.st_size);
     mapping->bytes = (size_t)about.st_size;
+    mapping->changed = about.st_mtim;
     void *at = mmap(NULL, mapping->bytes, PROT_READ, MAP_PRIVATE, mapping->fd, 0);
     if (at == MAP_FAILED)
         return error_set(err, STATUS_IO, "cannot map %s: %s%s", path, strerror(errno),
@@ -109,6 +135,33 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
     mapping->path = heap_alloc_zeroed(strlen(path) + 1, 1);
     memcpy(mapping->path, path, strlen(path));
     list_add(mapping);
+    return STATUS_OK;
+}
+
+enum status mapping_check(const struct mapping *mapping, struct error *err)
+{
+    struct stat now;
+    size_t lost = atomic_load(&mapping->lost);
+    if (!mapping->at)
+        return STATUS_OK;
+    if (fstat(mapping->fd, &now) != 0)
+        return error_set(err, STATUS_IO, "cannot read %s: %s", mapping->path, strerror(errno));
+    if ((uint64_t)now.st_size < mapping->bytes)
+        return error_set(err, STATUS_IO,
+                         "%s was truncated while it was loaded, from %zu to %lld bytes; load it "
+                         "again when the file is complete",
+                         mapping->path, mapping->bytes, (long long)now.st_size);
+    if (now.st_mtim.tv_sec != mapping->changed.tv_sec ||
+        now.st_mtim.tv_nsec != mapping->changed.tv_nsec)
+        return error_set(err, STATUS_IO,
+                         "%s was written to while it was loaded; load it again when the file is "
+                         "complete",
+                         mapping->path);
+    if (lost > 0)
+        return error_set(err, STATUS_IO,
+                         "%s: byte %zu could not be read, because its disk failed or the file was "
+                         "truncated while it was loaded; load it again when the file is complete",
+                         mapping->path, lost - 1);
     return STATUS_OK;
 }
 

@@ -59,6 +59,7 @@ static enum status document_read(struct text *out, struct arena *arena, const ch
     struct json_buffer made = {0};
     const struct gguf_output output = {&made, bytes_max, scratch};
     status = gguf_document(&output, &source->gguf, name, err);
+    status = gguf_file_check(source, status, err);
     if (status == STATUS_OK)
         *out = arena_copy(arena, json_buffer_text(&made));
     json_buffer_free(&made);

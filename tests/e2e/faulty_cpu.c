@@ -5,6 +5,7 @@
 //   hang   rank 1 of two ranks waits in a product until the file is removed
 //   slow   each product of that rank takes 20 ms longer
 //   curl   libcurl's transfers fail
+//   cut    a link to a file, which the next upload of a weight cuts to CUT_BYTES; removes the link
 // libcurl gives up a connection after a second.
 // The program creates the file hang.reached when rank 1 waits.
 //
@@ -39,6 +40,7 @@ enum status __wrap_engine_open(struct engine **out, struct model *model, // NOLI
                                const struct engine_options *options, struct error *err);
 
 enum { POLL_US = 10000, SLOW_US = 20000, LOOK_NS = 3000000, SECOND_NS = 1000000000 };
+enum { CUT_BYTES = 4096 };
 
 static const struct device *odd_device; // device of rank 1 of two ranks
 static const struct stream *odd_stream; // stream of the last model on that device
@@ -73,6 +75,15 @@ static enum status faulty_open(struct device **out, const struct device_options 
     return status;
 }
 
+static enum status faulty_weight_put(struct device *device, struct weight *weight,
+                                     uint32_t first_row, const struct weight_source *source,
+                                     struct error *err)
+{
+    if (getenv("WEFT_FAULT_FOLDER") && truncate(path_of("cut"), CUT_BYTES) == 0)
+        unlink(path_of("cut"));
+    return __real_device_cpu()->weight_put(device, weight, first_row, source, err);
+}
+
 static enum status faulty_stream_open(struct device *device, struct stream **out,
                                       const struct stream_limits *limits, struct error *err)
 {
@@ -91,6 +102,7 @@ const struct device_api *__wrap_device_cpu(void)
     api = *__real_device_cpu();
     api.open = faulty_open;
     api.stream_open = faulty_stream_open;
+    api.weight_put = faulty_weight_put;
     api.ops = &ops;
     return &api;
 }

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -227,3 +228,46 @@ def test_what_is_not_loaded():
         expect(manage(server, "load", key=harness.KEY, model=extra), 403, "admin_key_required")
     finally:
         assert server.stop() == 0
+
+
+CUT = r"model\.safetensors was truncated while it was loaded, from \d+ to 4096 bytes; load it again when the file is complete"
+
+
+def test_a_file_that_is_cut_while_it_is_loaded():
+    """The server refuses the model and serves the others; a start ends with one sentence."""
+    program = pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu"
+    if not program.exists():
+        raise harness.Skip(f"no {program.name} beside the program")
+    with tempfile.TemporaryDirectory() as folder:
+        model, faults = pathlib.Path(folder) / "model", {"WEFT_FAULT_FOLDER": folder}
+
+        def cut(name):
+            shutil.rmtree(model, ignore_errors=True)
+            shutil.copytree(MODELS / name, model)
+            (pathlib.Path(folder) / "cut").symlink_to(model / "model.safetensors")
+
+        class Faulty(Server):
+            program = str(pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu")
+        server = Faulty(f"tiny={harness.tiny()}", "--device", "cpu", "--admin-key", ADMIN, "--core-dumps", env=faults)
+        try:
+            want = text_of(chat(server, max_tokens=20))
+            for _ in range(2):
+                cut("weft-demo-embed")
+                answer = expect(manage(server, "load", model=str(model), name="embed"), 500)
+                assert re.search(CUT, answer.error["message"]), answer.text
+                assert [m["id"] for m in models_of(server)] == ["tiny"]
+                assert text_of(chat(server, max_tokens=20)) == want
+            process = pathlib.Path(f"/proc/{server.process.pid}")
+            assert folder not in (process / "maps").read_text()
+            assert not [fd for fd in (process / "fd").iterdir() if fd.is_symlink() and folder in os.readlink(fd)]
+            shutil.copy(MODELS / "weft-demo-embed" / "model.safetensors", model)
+            expect(manage(server, "load", model=str(model), name="embed"), 200)
+            expect(embed(server, "hello"), 200)
+        finally:
+            assert server.stop() == 0, server.output()
+        for name, ranks in ("embed", "1"), ("chat", "2"):
+            cut(f"weft-demo-{name}")
+            done = subprocess.run([program, "serve", model, "--port", "0", "--device", "cpu", "--tensor-parallel-size", ranks],
+                                  env={**os.environ, **faults}, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 1 and re.search(f"^weft: .*{CUT}$", done.stderr, re.M), done
+            assert done.stderr.count("weft: ") == 1, done

@@ -769,7 +769,7 @@ static void test_an_open_file_is_parsed_once(void **state)
     assert_int_equal(tensors_open(&tensors, path, &err), STATUS_OK);
     model_source_close(second);
     assert_non_null(tensors_find(tensors, "model.norm.weight"));
-    assert_int_equal(tensors_check(tensors, &err), STATUS_OK);
+    assert_int_equal(tensors_check(tensors, STATUS_OK, &err), STATUS_OK);
     tensors_close(tensors);
     assert_int_not_equal(config_read(folder, "m.gguf"), STATUS_OK);
     model_source_close(NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GGUF models in several files: the same tensors and documents as from one file; parts that are
-// missing, exchanged, damaged or renamed.
+// missing, exchanged, damaged or renamed; files that are cut while they are read.
 #include "base/arena.h"
 #include "base/folder.h"
 #include "runtime/model/tensors.h"
@@ -81,13 +81,13 @@ static void tensors_equal_check(const char *one, const char *other)
     }
     struct hash x = tensors_hash(a), y = tensors_hash(b);
     assert_memory_equal(&x, &y, sizeof x);
-    assert_int_equal(tensors_check(b, &err), STATUS_OK);
+    assert_int_equal(tensors_check(b, STATUS_OK, &err), STATUS_OK);
     // a part that becomes shorter is noticed
     char last[128];
     snprintf(last, sizeof last, "%.*s%s", (int)(strlen(other) - strlen("00001-of-00003.gguf")),
              other, "00003-of-00003.gguf");
     assert_int_equal(truncate(last, 100), 0);
-    assert_int_equal(tensors_check(b, &err), STATUS_IO);
+    assert_int_equal(tensors_check(b, STATUS_INVALID, &err), STATUS_IO);
     assert_non_null(strstr(err.text, "00003-of-00003.gguf was truncated"));
     tensors_close(a);
     tensors_close(b);
@@ -218,11 +218,49 @@ static void test_wrong_parts_are_named(void **state)
     folder_remove(folder);
 }
 
+// A file that loses its head, or its tensors, after it was opened is refused by each of its
+// readers.
+static void test_an_open_file_that_is_cut(void **state)
+{
+    (void)state;
+    char folder[64], path[128];
+    struct error err;
+    struct tensors *tensors;
+    json_t *golden = golden_read("llama");
+    folder_make(folder);
+    snprintf(path, sizeof path, "%s/m.gguf", folder);
+    for (int bytes = 0; bytes <= 4096; bytes += 4096) {
+        struct gguf_build b = {.key_count = 0};
+        gguf_of_golden(&b, golden);
+        struct gguf_bytes file = gguf_finish(&b);
+        file_write(folder, "m.gguf", file.at, file.bytes);
+        heap_free(file.at);
+        struct model_source *source = model_source_open(path);
+        assert_non_null(source);
+        assert_int_equal(truncate(path, bytes), 0);
+        for (int reader = 0; reader < 2; reader++) {
+            struct arena *arena = arena_create(0, 0);
+            struct text text;
+            const char *config = arena_format(arena, "%s/config.json", path).at;
+            enum status status = reader == 0 ? model_file_read(&text, arena, config, 1 << 20, &err)
+                                             : tensors_open(&tensors, path, &err);
+            assert_int_equal(status, STATUS_IO);
+            assert_ptr_equal(strstr(err.text, path), err.text);
+            assert_non_null(strstr(err.text, "was truncated while it was loaded, from "));
+            arena_destroy(arena);
+        }
+        model_source_close(source);
+    }
+    json_decref(golden);
+    folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_in_several_files),
         cmocka_unit_test(test_wrong_parts_are_named),
+        cmocka_unit_test(test_an_open_file_that_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

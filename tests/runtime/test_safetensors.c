@@ -5,9 +5,11 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/safetensors.h"
+#include "runtime/source/mapping.h"
 #include "tests/runtime/golden.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,8 +33,96 @@ static void add(struct tensor_file *file, const char *name, uint32_t rows, uint3
     json_decref(shape);
 }
 
-// Runs a process that reads a page which the file no longer has. Stores its output and returns its
-// exit status.
+static struct error err;
+
+// Writes FOLDER/NAME with a tensor of 30,000 floats of value 1 and opens the folder.
+static struct tensors *ones_open(const char *folder, const char *name)
+{
+    const float one = 1;
+    uint64_t count;
+    struct tensors *set;
+    struct tensor_file file;
+    json_t *shape = json_pack("[i,i]", 300, 100);
+    tensor_file_begin(&file);
+    char *at = tensor_file_extend(&file, "a", "F32", shape, sizeof one, &count);
+    for (uint64_t i = 0; i < count; i++)
+        memcpy(at + i * sizeof one, &one, sizeof one);
+    json_decref(shape);
+    tensor_file_write(&file, folder, name);
+    assert_int_equal(tensors_open(&set, folder, &err), STATUS_OK);
+    return set;
+}
+
+static void *sum_all(void *context)
+{
+    const struct tensor *a = context;
+    float value;
+    double sum = 0;
+    for (uint64_t i = 0; i < a->bytes / 4; i++) {
+        memcpy(&value, (const char *)a->map + i * 4, sizeof value);
+        sum += (double)value;
+    }
+    // the rest of the file's last page reads as zeros too
+    return sum > 0 && sum <= 2048 ? NULL : context;
+}
+
+// A file that loses its pages reads as zeros after the cut, on all threads, and is refused.
+static void test_a_file_that_is_cut_while_read(void **state)
+{
+    (void)state;
+    char folder[64], path[128];
+    pthread_t threads[4];
+    void *wrong;
+    folder_make(folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    struct tensors *set = ones_open(folder, "model.safetensors");
+    const struct tensor *a = tensors_find(set, "a");
+    assert_int_equal(truncate(path, 8192), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, sum_all, (void *)a), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
+    assert_true(mapping_is_cut(a->mapping));
+    // a cut file explains every other failure
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tensors_check(set, i ? STATUS_INVALID : STATUS_OK, &err), STATUS_IO);
+        assert_ptr_equal(strstr(err.text, path), err.text);
+        assert_non_null(strstr(err.text, "was truncated while it was loaded, from 12"));
+        assert_non_null(strstr(err.text, " to 8192 bytes; load it again when"));
+    }
+    tensors_close(set);
+    folder_remove(folder);
+}
+
+// A file that has its length again when it is checked is refused too.
+static void test_a_file_that_is_rewritten_while_read(void **state)
+{
+    (void)state;
+    char folder[64], path[128];
+    folder_make(folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    for (int read = 0; read < 2; read++) {
+        struct tensors *set = ones_open(folder, "model.safetensors"), *again;
+        const struct tensor *a = tensors_find(set, "a");
+        const volatile char *last = (const char *)a->map + a->bytes - 1;
+        assert_int_equal(truncate(path, 4096), 0);
+        if (read)
+            assert_int_equal(*last, 0);
+        again = ones_open(folder, "model.safetensors");
+        assert_int_equal(tensors_check(again, STATUS_OK, &err), STATUS_OK);
+        assert_int_equal(mapping_is_cut(a->mapping), read);
+        assert_int_equal(tensors_check(set, STATUS_OK, &err), STATUS_IO);
+        assert_non_null(strstr(err.text, "model.safetensors was written to while it was loaded"));
+        tensors_close(again);
+        tensors_close(set);
+    }
+    folder_remove(folder);
+}
+
+// Runs a process that reads a page which the file no longer has, while the process may not map any
+// memory. Stores its output and returns its exit status.
 static int cut_child(const char *folder, char *said, size_t bytes)
 {
     char path[128];
@@ -41,9 +132,10 @@ static int cut_child(const char *folder, char *said, size_t bytes)
     pid_t child = fork();
     if (child == 0) {
         struct tensors *set;
-        struct error err;
+        struct rlimit none = {4096, 4096};
         dup2(ends[1], STDERR_FILENO);
-        if (tensors_open(&set, folder, &err) != STATUS_OK || truncate(path, 4096) != 0)
+        if (tensors_open(&set, folder, &err) != STATUS_OK || truncate(path, 4096) != 0 ||
+            setrlimit(RLIMIT_AS, &none) != 0)
             _exit(2);
         const struct tensor *a = tensors_find(set, "a");
         volatile char last = ((const char *)a->map)[a->bytes - 1];
@@ -58,15 +150,12 @@ static int cut_child(const char *folder, char *said, size_t bytes)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void test_a_file_that_is_cut_while_read(void **state)
+static void test_a_cut_file_without_memory_ends_the_process(void **state)
 {
     (void)state;
     char folder[64], said[512];
     folder_make(folder);
-    struct tensor_file file;
-    tensor_file_begin(&file);
-    add(&file, "a", 300, 100, DTYPE_F32);
-    tensor_file_write(&file, folder, "model.safetensors");
+    tensors_close(ones_open(folder, "model.safetensors"));
     assert_int_equal(cut_child(folder, said, sizeof said), 1);
     assert_non_null(strstr(said, "model.safetensors: byte 12"));
     assert_non_null(strstr(said, "could not be read: the file was truncated"));
@@ -88,7 +177,6 @@ static void test_one_file_is_read(void **state)
     add(&file, "c", 0, 0, DTYPE_F16);
     tensor_file_write(&file, folder, "model.safetensors");
     struct tensors *set;
-    struct error err;
     assert_int_equal(tensors_open(&set, folder, &err), STATUS_OK);
     assert_int_equal(tensors_count(set), 3);
     const struct tensor *b = tensors_find(set, "b");
@@ -131,7 +219,6 @@ static void test_shards_are_joined(void **state)
     file_write_json(folder, "model.safetensors.index.json", index);
     json_decref(index);
     struct tensors *set;
-    struct error err;
     assert_int_equal(tensors_open(&set, folder, &err), STATUS_OK);
     assert_int_equal(tensors_count(set), 3);
     assert_string_equal(tensors_find(set, "layers.2.weight")->file, "part-2.safetensors");
@@ -159,7 +246,7 @@ static void test_damaged_headers_do_no_harm(void **state)
             struct arena *arena = arena_create(0, 0);
             struct tensor *list = NULL;
             uint32_t count = 0;
-            struct error err = {.status = STATUS_OK};
+            err.status = STATUS_OK;
             enum status status =
                 safetensors_parse(&list, &count, arena, text_span(file, BYTES), "x", &err);
             refused += status != STATUS_OK;
@@ -175,7 +262,6 @@ static void test_damaged_headers_do_no_harm(void **state)
     assert_true(refused > 400);
 }
 
-static struct error err;
 static struct tensor *list;
 static uint32_t count;
 
@@ -339,57 +425,39 @@ static void test_shards_are_plain_names(void **state)
 static void test_cut_file_is_named(void **state)
 {
     (void)state;
-    char folder[64], said[1024] = "";
+    char folder[64], words[192];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     folder_make(folder);
-    for (int i = 0; i < 3; i++) {
-        char name[32], tensor[16];
-        struct tensor_file file;
-        snprintf(name, sizeof name, "part-%d", i);
-        snprintf(tensor, sizeof tensor, "t%d", i);
-        tensor_file_begin(&file);
-        add(&file, tensor, 300, 100, DTYPE_F32);
-        tensor_file_write(&file, folder, name);
-    }
     index_write(folder, "{\"weight_map\":{\"t0\":\"part-0\",\"t1\":\"part-1\","
                         "\"t2\":\"part-2\"}}");
     for (int cut = 0; cut < 3; cut++) {
-        int ends[2], status = 0;
-        assert_int_equal(pipe(ends), 0);
-        pid_t child = fork();
-        if (child == 0) {
-            struct tensors *other, *set;
-            char path[128], name[16];
-            dup2(ends[1], STDERR_FILENO);
-            snprintf(path, sizeof path, "%s/part-%d", folder, cut);
-            snprintf(name, sizeof name, "t%d", cut);
-            if (tensors_open(&other, folder, &err) != STATUS_OK ||
-                tensors_open(&set, folder, &err) != STATUS_OK)
-                _exit(2);
-            tensors_close(other); // removes files from the middle of the list
-            const struct tensor *t = tensors_find(set, name);
-            size_t page = (size_t)sysconf(_SC_PAGESIZE);
-            if (truncate(path, (off_t)page) != 0)
-                _exit(2);
-            const char *file = (const char *)t->map - t->offset;
-            _exit(((const volatile char *)file)[page] == 0 ? 3 : 4);
+        char name[32], tensor[16], path[128];
+        struct tensors *other, *set;
+        for (int i = 0; i < 3; i++) {
+            struct tensor_file file;
+            snprintf(name, sizeof name, "part-%d", i);
+            snprintf(tensor, sizeof tensor, "t%d", i);
+            tensor_file_begin(&file);
+            add(&file, tensor, 300, 100, DTYPE_F32);
+            tensor_file_write(&file, folder, name);
         }
-        close(ends[1]);
-        ssize_t got = read(ends[0], said, sizeof said - 1);
-        said[got > 0 ? got : 0] = '\0';
-        close(ends[0]);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-        char words[128];
-        snprintf(words, sizeof words, "weft: %s/part-%d: byte %ld could not be read: ", folder, cut,
-                 sysconf(_SC_PAGESIZE));
-        assert_memory_equal(said, words, strlen(words));
-        char path[128];
-        snprintf(path, sizeof path, "%s/part-%d", folder, cut); // restores the file
-        struct tensor_file file;
-        snprintf(words, sizeof words, "t%d", cut);
-        tensor_file_begin(&file);
-        add(&file, words, 300, 100, DTYPE_F32);
-        tensor_file_write(&file, folder, strrchr(path, '/') + 1);
+        snprintf(path, sizeof path, "%s/part-%d", folder, cut);
+        snprintf(tensor, sizeof tensor, "t%d", cut);
+        assert_int_equal(tensors_open(&other, folder, &err), STATUS_OK);
+        assert_int_equal(tensors_open(&set, folder, &err), STATUS_OK);
+        tensors_close(other); // removes files from the middle of the list
+        const struct tensor *t = tensors_find(set, tensor);
+        assert_int_equal(truncate(path, (off_t)page), 0);
+        const char *file = (const char *)t->map - t->offset;
+        assert_int_equal(((const volatile char *)file)[page], 0);
+        for (int i = 0; i < 3; i++) {
+            snprintf(tensor, sizeof tensor, "t%d", i);
+            assert_int_equal(mapping_is_cut(tensors_find(set, tensor)->mapping), i == cut);
+        }
+        assert_int_equal(tensors_check(set, STATUS_OK, &err), STATUS_IO);
+        snprintf(words, sizeof words, "%s was truncated while it was loaded", path);
+        assert_ptr_equal(strstr(err.text, words), err.text);
+        tensors_close(set);
     }
     folder_remove(folder);
 }
@@ -433,6 +501,8 @@ int main(void)
         cmocka_unit_test(test_other_bus_errors_are_fatal),
         cmocka_unit_test(test_one_file_is_read),
         cmocka_unit_test(test_a_file_that_is_cut_while_read),
+        cmocka_unit_test(test_a_file_that_is_rewritten_while_read),
+        cmocka_unit_test(test_a_cut_file_without_memory_ends_the_process),
         cmocka_unit_test(test_shards_are_joined),
         cmocka_unit_test(test_damaged_headers_do_no_harm),
     };

@@ -57,7 +57,7 @@ static void test_the_tensors_are_those_of_the_twin(void **state)
         }
         struct hash a = tensors_hash(set), b = tensors_hash(twin);
         assert_true(a.low == b.low && a.high == b.high);
-        assert_int_equal(tensors_check(set, &err), STATUS_OK);
+        assert_int_equal(tensors_check(set, STATUS_OK, &err), STATUS_OK);
         tensors_close(set);
     }
     tensors_close(twin);
