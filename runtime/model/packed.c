@@ -82,7 +82,7 @@ static float number_at(const void *numbers, enum packed_number type, uint64_t in
 
 static uint32_t group_at(const struct packed *p, uint32_t col)
 {
-    return p->group_of ? word_at(p->group_of, col) : col / p->scale_cols;
+    return p->group_of ? (uint32_t)p->group_of[col] : col / p->scale_cols;
 }
 
 static float scale_at(const struct packed *p, uint32_t row, uint32_t group)
@@ -241,8 +241,7 @@ static void ordered_read(float *out, const struct packed *p, const uint32_t *row
     for (uint32_t left = 0; left < cols; left += TILE_COLS) {
         uint32_t width = cols - left < TILE_COLS ? cols - left : TILE_COLS;
         uint8_t codes[TILE_COLS];
-        uint32_t group[TILE_COLS];
-        memcpy(group, (const char *)p->group_of + (size_t)(col + left) * 4, width * sizeof *group);
+        const int32_t *group = p->group_of + col + left;
         for (uint32_t r = 0; r < rows; r++) {
             float *to = out + (uint64_t)r * cols + left;
             codes_read(codes, p, row[r], col + left, width);

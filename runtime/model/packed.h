@@ -44,7 +44,7 @@ struct packed {
     const void *scales;
     enum packed_number scale_type;
     uint32_t scale_rows, scale_cols, row_step, group_step;
-    const void *group_of;               // i32 [k], or NULL
+    const int32_t *group_of;            // [k], or NULL
     const struct packed_nested *nested; // NULL: the scales are numbers of scale_type
     float factor;                       // scales of scale_type are multiplied by it
     bool divide;                        // true if scales are divided by `factor` instead

@@ -480,9 +480,11 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
     uint32_t unset = 0;
     if (!type_is(order, "I32") || order->dims != 1 || order->shape[0] != p->k)
         return part_wrong(m, order, "the groups of %u columns are I32 [%u]", p->k, p->k);
+    // a copy, whose numbers stay below `groups` if the file is written to while it is loaded
+    int32_t *groups_of = arena_alloc(m->f->arena, p->k * sizeof *groups_of);
+    memcpy(groups_of, order->map, p->k * sizeof *groups_of);
     for (uint32_t c = 0; c < p->k; c++) {
-        int32_t group;
-        memcpy(&group, (const char *)order->map + (size_t)c * 4, sizeof group);
+        int32_t group = groups_of[c];
         unset += group == -1;
         usual = usual && (uint32_t)group == c / (p->k / groups);
         if ((group < 0 || (uint32_t)group >= groups) && unset <= c)
@@ -491,7 +493,7 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
             return part_wrong(m, order, "only some columns have a group");
     }
     if (!usual && unset == 0)
-        p->group_of = order->map;
+        p->group_of = groups_of;
     return STATUS_OK;
 }
 

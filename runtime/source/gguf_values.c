@@ -180,11 +180,18 @@ enum status gguf_strings(struct text **out, const struct gguf *file, const struc
                          file->name, safe_of(array->key).at, array->count, count_max);
     struct text *list = arena_alloc_zeroed(arena, array->count + 1, sizeof *list);
     const char *at = array->bytes.at;
+    uint64_t left = array->bytes.bytes;
     for (uint64_t i = 0; i < array->count; i++) {
-        uint64_t bytes;
-        memcpy(&bytes, at, sizeof bytes);
+        uint64_t bytes = 0;
+        // gguf_parse has checked the lengths, but a file that is written to may have others now
+        if (left < sizeof bytes || (bytes = text_number(at, sizeof bytes)) > left - sizeof bytes)
+            return error_set(err, STATUS_INVALID,
+                             "%s: the key %s: item %" PRIu64 " leads out of the array; the file is "
+                             "damaged or was written to while it was loaded, load it again",
+                             file->name, safe_of(array->key).at, i);
         list[i] = text_span(at + sizeof bytes, bytes);
         at += sizeof bytes + bytes;
+        left -= sizeof bytes + bytes;
         size_t valid = utf8_valid_prefix(list[i]);
         if (valid != bytes)
             return error_set(err, STATUS_INVALID,

@@ -255,12 +255,49 @@ static void test_an_open_file_that_is_cut(void **state)
     folder_remove(folder);
 }
 
+// A length that is overwritten after gguf_parse has checked it leads nowhere.
+static void test_a_length_that_changes_is_refused(void **state)
+{
+    (void)state;
+    struct gguf_build b = {.key_count = 0};
+    struct gguf file;
+    struct error err;
+    struct text *list;
+    const struct gguf_value *array;
+    static const uint64_t lengths[] = {2,         3, 9, 10, 1u << 20, INT64_MAX, UINT64_MAX - 7,
+                                       UINT64_MAX};
+    enum { STRING = 8, ARRAY = 9 };
+    gguf_key(&b, "words", ARRAY);
+    gguf_put_number(&b.keys, STRING, 4);
+    gguf_put_number(&b.keys, 2, 8);
+    for (int i = 0; i < 2; i++) {
+        gguf_put_number(&b.keys, 1, 8);
+        gguf_put(&b.keys, "x", 1);
+    }
+    struct gguf_bytes bytes = gguf_finish(&b);
+    struct arena *arena = arena_create(0, 0);
+    assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
+                     STATUS_OK);
+    assert_int_equal(gguf_array(&array, &file, "words", 1 << STRING, &err), STATUS_OK);
+    char *first = bytes.at + (array->bytes.at - bytes.at);
+    assert_int_equal(gguf_strings(&list, &file, array, 10, arena, &err), STATUS_OK);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        memcpy(first, &lengths[i], sizeof lengths[i]);
+        assert_int_equal(gguf_strings(&list, &file, array, 10, arena, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, "m: the key words: item "));
+        assert_non_null(strstr(err.text, " leads out of the array; "));
+    }
+    arena_destroy(arena);
+    heap_free(bytes.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_in_several_files),
         cmocka_unit_test(test_wrong_parts_are_named),
         cmocka_unit_test(test_an_open_file_that_is_cut),
+        cmocka_unit_test(test_a_length_that_changes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "runtime/model/dequantise.h"
 #include "runtime/model/held.h"
 #include "runtime/model/packed.h"
+#include "runtime/source/mapping.h"
 #include "tests/runtime/golden_errors.h"
 #include "tests/runtime/packed_rig.h"
 
@@ -318,6 +319,44 @@ static void test_damaged_folders_are_refused(void **state)
     }
 }
 
+// Groups of columns that are overwritten after they were checked: the weight stays what it was, and
+// the file is refused.
+static void test_groups_are_read_once(void **state)
+{
+    (void)state;
+    enum { K = 128 };
+    char folder[64], path[128];
+    struct error err;
+    struct tensors *tensors;
+    float values[2][K];
+    int32_t wrong[K];
+    json_t *golden = folder_open(folder, "gptq-order");
+    assert_int_equal(tensors_open(&tensors, folder, &err), STATUS_OK);
+    const struct tensor *t = tensors_find(tensors, "model.layers.0.self_attn.q_proj.weight");
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    for (int i = 0; i < 2; i++) {
+        tensor_rows_read(values[i], t, &(struct tensor_place){9, 1, 0, K, K, 0, 0});
+        // the order is the list among the folder's tensors that has all of the groups
+        const char *begin = (const char *)t->map - t->offset, *end = begin + t->mapping->bytes;
+        const char *at = memmem(begin, (size_t)(end - begin), t->packed->group_of, sizeof wrong);
+        assert_true((at != NULL) == (i == 0));
+        memset(wrong, 0x7F, sizeof wrong);
+        for (; at; at = memmem(begin, (size_t)(end - begin), t->packed->group_of, sizeof wrong)) {
+            assert_int_equal(fseek(file, at - begin, SEEK_SET), 0);
+            assert_int_equal(fwrite(wrong, sizeof wrong, 1, file), 1);
+            assert_int_equal(fflush(file), 0);
+        }
+    }
+    fclose(file);
+    assert_memory_equal(values[0], values[1], sizeof values[0]);
+    assert_int_equal(tensors_check(tensors, STATUS_OK, &err), STATUS_IO);
+    tensors_close(tensors);
+    folder_remove(folder);
+    json_decref(golden);
+}
+
 // Codes of AWQ and GPTQ without a declaration: what their zero points mean is not known.
 static void test_undeclared_codes_are_refused(void **state)
 {
@@ -547,6 +586,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_logits),
                                        cmocka_unit_test(test_many_rows),
                                        cmocka_unit_test(test_damaged_folders_are_refused),
+                                       cmocka_unit_test(test_groups_are_read_once),
                                        cmocka_unit_test(test_biases_and_formats),
                                        cmocka_unit_test(test_plans_by_declaration),
                                        cmocka_unit_test(test_plans_by_other_declarations),
