@@ -25,6 +25,7 @@ enum {
     CONNECTIONS = 4,
     POLL_MS = 200,
     HOPS_MAX = 5,
+    EXPIRED_MAX = 2,
     READ_BYTES = 1 << 20, // piece that is read back to be hashed
 };
 
@@ -38,7 +39,6 @@ struct incoming {
     uint64_t prefix;  // bytes without a gap, which are hashed
     uint64_t next;    // offset of the next segment
     uint32_t running; // segments that are being fetched
-    uint32_t hops;    // redirects followed since the last data
     bool *done;       // [segments] true: complete
     bool ranges;      // true if the server has sent a part of the file
     bool resumed;     // true if its first bytes are of an earlier process
@@ -52,6 +52,9 @@ struct segment_request {
     uint64_t from, at, end; // the segment, and the next byte of it
     uint64_t wait_ns;       // time before which the request does not begin again; 0: it runs
     uint32_t tries;         // attempts without a byte
+    uint32_t hops;          // redirects followed without a byte
+    uint32_t expired;       // addresses without a byte that were valid no longer
+    const char *url;        // where the last request went: file->url or a target of it
     bool begun;             // true if the answer's first bytes were checked
     struct hub_answer answer;
     struct download *download;
@@ -273,7 +276,7 @@ static size_t data_handle(char *at, size_t one, size_t bytes, void *context)
         done += wrote > 0 ? (size_t)wrote : 0;
         c->at += wrote > 0 ? (uint64_t)wrote : 0;
     }
-    c->tries = c->file->hops = 0;
+    c->tries = c->hops = c->expired = 0;
     d->progress->bytes += bytes;
     return bytes;
 }
@@ -284,8 +287,8 @@ static void request_begin(struct segment_request *c)
     struct incoming *f = c->file;
     c->wait_ns = 0;
     c->begun = false;
-    hub_request_set(c->download->client, c->easy, f->target ? f->target : f->url, &c->answer,
-                    &c->headers);
+    c->url = f->target ? f->target : f->url;
+    hub_request_set(c->download->client, c->easy, c->url, &c->answer, &c->headers);
     snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)c->at,
              (unsigned long long)c->end - 1);
     curl_easy_setopt(c->easy, CURLOPT_RANGE, range);
@@ -327,7 +330,7 @@ static uint32_t connections_begin(struct download *d)
             c->end = c->end < c->file->file->bytes ? c->end : c->file->file->bytes;
             c->file->next = c->end;
             c->file->running++;
-            c->tries = 0;
+            c->tries = c->hops = c->expired = 0;
             request_begin(c);
         } else if (c->file && c->wait_ns > 0 && now >= c->wait_ns) {
             request_begin(c);
@@ -341,8 +344,7 @@ static bool redirect_follow(struct segment_request *c)
 {
     struct incoming *f = c->file;
     struct download *d = c->download;
-    const char *from = f->target ? f->target : f->url;
-    const char *target = hub_redirect_target(d->client, from, &c->answer);
+    const char *target = hub_redirect_target(d->client, c->url, &c->answer);
     if (c->answer.linked_etag[0] != '\0' && strcmp(c->answer.linked_etag, f->file->etag) != 0) {
         d->status = error_set(d->err, STATUS_IO,
                               "%s: the hub names other contents of %s than its list of files: try "
@@ -350,7 +352,7 @@ static bool redirect_follow(struct segment_request *c)
                               d->name->repo, f->file->path);
         return false;
     }
-    if (!target || ++f->hops > HOPS_MAX) {
+    if (!target || ++c->hops > HOPS_MAX) {
         d->status = error_set(d->err, STATUS_IO, "%s: %s is redirected %s: check HF_ENDPOINT",
                               d->name->repo, f->file->path,
                               target ? "in a circle" : "to an address that is not allowed");
@@ -384,11 +386,14 @@ static void request_finish(struct segment_request *c, CURLcode code)
         redirect_follow(c);
         return;
     }
-    // the signed address of a large file is valid for a limited time
-    bool expired = f->target && (c->answer.code == 403 || c->answer.code == 404);
-    bool again = expired && c->tries < 2;
+    // The signed address of a large file is valid for a limited time. When it ends, each connection
+    // gets such an answer, and the first of them asks for a new address.
+    bool again = c->url != f->url && (c->answer.code == 403 || c->answer.code == 404) &&
+                 c->expired++ < EXPIRED_MAX;
     wait_ms = 0;
-    f->target = NULL;
+    c->hops = 0;
+    if (f->target == c->url)
+        f->target = NULL;
     if (!again)
         again = hub_is_passing(&c->answer, good ? CURLE_PARTIAL_FILE : code, c->tries, &wait_ms);
     if (!again)

@@ -62,6 +62,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             hub.requests.append(request)
             faults = next((list_ for part, list_ in hub.faults.items() if part in path.path and list_), None)
             fault = faults.pop(0) if faults else None
+        if callable(fault):
+            fault = fault()
         if isinstance(fault, tuple):
             self.answer(fault[0], b"fault", **fault[1])
             return
@@ -168,7 +170,8 @@ class Quiet(http.server.ThreadingHTTPServer):
 
 
 class Hub:
-    """faults: part of a path -> what happens to the next requests: (code, headers), "cut", "wrong" or None (nothing)."""
+    """faults: part of a path -> what happens to the next requests: (code, headers), "cut", "wrong", None (nothing) or a function
+    that returns one of these."""
 
     def __init__(self):
         self.repos, self.faults, self.contents, self.sizes, self.requests = {}, {}, {}, {}, []

@@ -267,6 +267,19 @@ def test_passing_faults_are_survived():
         assert len(segments) >= 3, segments
 
 
+def test_a_signed_address_that_expires_for_all_connections():
+    with Place() as place:
+        repo = place.hub.add("org/big", big())
+        both = threading.Barrier(2, timeout=30)  # the first segment comes alone, then two at once
+
+        def expired():
+            both.wait()
+            return 403, {}
+        place.hub.faults = {etag_of("model.safetensors", repo.files["model.safetensors"]): [None, expired, expired]}
+        done = place.works("pull", "org/big")
+        assert (pathlib.Path(done.stdout.strip()) / "model.safetensors").read_bytes() == repo.files["model.safetensors"]
+
+
 @harness.full_only
 def test_a_server_that_ignores_ranges():
     with Place() as place:
