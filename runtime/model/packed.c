@@ -319,7 +319,8 @@ enum weight_format packed_format(const struct packed *p)
                   p->last == 1 && !p->nested;
     if (!integers || !scales || (!p->zeros && p->zero != 8))
         return WEIGHT_FLOATS;
-    return packed_group_format(p->scale_cols, p->zeros != NULL);
+    // The last group may be shorter. A power of two divides `|` of two numbers if it divides both.
+    return packed_group_format(p->scale_cols | p->k, p->zeros != NULL);
 }
 
 struct weight_int4 packed_int4(const struct packed *p)

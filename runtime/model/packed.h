@@ -40,7 +40,7 @@ struct packed {
     bool e4m3;           // true if the codes are FP8: bytes of `values` from packed_e4m3
 
     // The scale of (r, c) is number r / scale_rows * row_step + group * group_step, where group is
-    // c / scale_cols, or element c of group_of.
+    // c / scale_cols (the last group may be shorter), or element c of group_of.
     const void *scales;
     enum packed_number scale_type;
     uint32_t scale_rows, scale_cols, row_step, group_step;

@@ -182,6 +182,16 @@ static const float *byte_values(struct packed_finder *f, bool integers)
     return made;
 }
 
+// Returns the number of columns of each of `groups` groups but the last, which may have fewer: the
+// declared one if it makes as many groups, else an equal part; 0: there are no equal parts.
+static uint32_t group_columns(const struct module_find *m, uint64_t groups)
+{
+    uint32_t k = m->p->k, size = m->f->rules->group;
+    if (size > 0 && size < k && (k + (uint64_t)size - 1) / size == groups)
+        return size;
+    return k % groups == 0 ? (uint32_t)(k / groups) : 0;
+}
+
 // Reads scales that are stored by row: one for the matrix, one for each row, or one for each group
 // of columns of a row. Writes to `each` which of these it is: "a scale per tensor".
 static enum status scales_by_row(struct module_find *m, const struct tensor *scale, char each[32])
@@ -200,9 +210,9 @@ static enum status scales_by_row(struct module_find *m, const struct tensor *sca
     } else if (groups == 1 || (scale->dims == 1 && scale->shape[0] == p->n)) {
         p->row_step = 1;
         snprintf(each, 32, "a scale per row");
-    } else if (groups > 0 && p->k % groups == 0) {
+    } else if (groups > 0 && group_columns(m, groups) > 0) {
         p->row_step = p->groups = (uint32_t)groups;
-        p->scale_cols = p->k / p->groups;
+        p->scale_cols = group_columns(m, groups);
         p->group_step = 1;
         snprintf(each, 32, "groups of %u", p->scale_cols);
     } else {
@@ -476,7 +486,8 @@ static void integers_name(struct packed *p, const char *method)
 static enum status order_read(struct module_find *m, const struct tensor *order, uint32_t groups)
 {
     struct packed *p = m->p;
-    bool usual = p->k % groups == 0;
+    uint32_t each = group_columns(m, groups);
+    bool usual = each > 0;
     uint32_t unset = 0;
     if (!type_is(order, "I32") || order->dims != 1 || order->shape[0] != p->k)
         return part_wrong(m, order, "the groups of %u columns are I32 [%u]", p->k, p->k);
@@ -486,7 +497,7 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
     for (uint32_t c = 0; c < p->k; c++) {
         int32_t group = groups_of[c];
         unset += group == -1;
-        usual = usual && (uint32_t)group == c / (p->k / groups);
+        usual = usual && (uint32_t)group == c / each;
         if ((group < 0 || (uint32_t)group >= groups) && unset <= c)
             return part_wrong(m, order, "column %u is in group %d of %u", c, group, groups);
         if (group >= 0 && unset > 0)
@@ -509,7 +520,7 @@ static enum status order_absent(const struct module_find *m, uint64_t groups)
                      m->code->file, m->code->name.at);
 }
 
-// Sets the groups of columns: groups of equal size, or those of the tensor `order` (NULL: absent).
+// Sets the groups of columns: those of neighbours, or those of the tensor `order` (NULL: absent).
 static enum status groups_set(struct module_find *m, const struct tensor *scale,
                               const struct tensor *order, uint64_t groups)
 {
@@ -518,9 +529,10 @@ static enum status groups_set(struct module_find *m, const struct tensor *scale,
         return part_wrong(m, scale, "%u columns have between 1 and %u groups", p->k, p->k);
     p->groups = (uint32_t)groups;
     enum status status = order ? order_read(m, order, p->groups) : order_absent(m, p->groups);
-    if (status == STATUS_OK && p->k % p->groups != 0 && !p->group_of)
+    uint32_t each = group_columns(m, p->groups);
+    if (status == STATUS_OK && each == 0 && !p->group_of)
         status = part_wrong(m, scale, "%u columns are no %u groups of equal size", p->k, p->groups);
-    p->scale_cols = p->group_of ? p->k : p->k / p->groups;
+    p->scale_cols = p->group_of || each == 0 ? p->k : each;
     return status;
 }
 

@@ -226,6 +226,21 @@ static bool order_declared(const json_t *object)
     return json_is_true(json_object_get(object, "desc_act"));
 }
 
+// Returns the columns of a group by a declaration, or 0 if it has none, or several numbers.
+static uint32_t group_declared(const json_t *object)
+{
+    const char *key;
+    json_t *group;
+    json_int_t size = json_integer_value(integer_of(object, "group_size", "q_group_size"));
+    json_object_foreach(json_object_get(object, "config_groups"), key, group)
+    {
+        const json_t *weights = json_object_get(group, "weights");
+        json_int_t own = json_integer_value(json_object_get(weights, "group_size"));
+        size = size == 0 || size == own ? own : -1;
+    }
+    return size > 0 && size <= INT32_MAX ? (uint32_t)size : 0;
+}
+
 // Writes the name of the method, and what distinguishes its variants. usual: its name if the object
 // has none.
 static void method_set(struct quantised *q, const json_t *object, const char *usual)
@@ -248,6 +263,7 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
     if (q->method[0] == '\0')
         method_add(q, "unnamed method");
     q->ordered = order_declared(object);
+    q->group = group_declared(object);
     variant_judge(q, object, method_name(object, usual));
 }
 
@@ -299,7 +315,7 @@ enum weight_format quantised_product_format(const struct declared_format *declar
         return WEIGHT_FLOATS;
     if (group == 0)
         return declared->format;
-    return columns % group == 0 ? packed_group_format(group, declared->zeros) : WEIGHT_FLOATS;
+    return packed_group_format(group | columns, declared->zeros); // as packed_format
 }
 
 enum status quantised_by_files(struct quantised *out, const char *folder, struct error *err)
@@ -351,7 +367,7 @@ enum status quantised_rules_read(struct packed_rules *out, const char *folder, s
     if (status == STATUS_OK && !q.where)
         status = quantised_by_files(&q, folder, err);
     *out = (struct packed_rules){
-        .declared = q.where, .zeros_full = q.zeros_full, .ordered = q.ordered};
+        .declared = q.where, .zeros_full = q.zeros_full, .ordered = q.ordered, .group = q.group};
     json_decref(json);
     return status;
 }

@@ -18,6 +18,7 @@ struct quantised {
     bool read;         // true if checkpoints of this method and variant are read
     bool zeros_full;   // see struct packed_rules
     bool ordered;      // see struct packed_rules
+    uint32_t group;    // see struct packed_rules
 };
 
 // Reads quantization_config of config.json, also in the text part of a multimodal model.

@@ -319,6 +319,63 @@ static void test_damaged_folders_are_refused(void **state)
     }
 }
 
+// Writes the folder of "gptq-even" with the numbers c / 192 as the groups of down_proj's 256
+// columns if `list`, else none (numbers of -1 if `unset`), and with this declared size of groups.
+// Opens it.
+static struct tensors *short_group_open(char folder[64], int declared, bool list, bool unset)
+{
+    struct error err;
+    struct tensors *set;
+    json_t *golden = packed_golden("gptq-even"), *entry, *numbers = json_array();
+    size_t i;
+    for (int c = 0; c < 256; c++)
+        json_array_append_new(numbers, json_integer(unset ? -1 : c / 192));
+    json_t *tensors = json_object_get(golden, "tensors");
+    json_array_foreach(tensors, i, entry)
+    {
+        if (!strstr(json_string_value(json_array_get(entry, 0)), "down_proj.g_idx"))
+            continue;
+        if (list || unset)
+            json_array_set(entry, 3, numbers);
+        else
+            json_array_remove(tensors, i--);
+    }
+    json_t *file = json_object_get(json_object_get(golden, "files"), "quantize_config.json");
+    assert_int_equal(json_object_set_new(file, "group_size", json_integer(declared)), 0);
+    folder_make(folder);
+    packed_folder_write(folder, golden);
+    assert_int_equal(tensors_open(&set, folder, &err), STATUS_OK);
+    json_decref(numbers);
+    json_decref(golden);
+    return set;
+}
+
+// Groups of 192 columns in 256: the last group has 64, whether the columns' groups are listed or
+// not. The first case reads the list, because it is not what groups of 128 would be.
+static void test_a_short_last_group(void **state)
+{
+    (void)state;
+    static const struct {
+        int declared;
+        bool list, unset;
+    } cases[] = {{128, true, false}, {192, true, false}, {192, false, true}, {192, false, false}};
+    enum { N = 128, K = 256 };
+    static float first[N * K], values[N * K];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char folder[64];
+        struct tensors *set =
+            short_group_open(folder, cases[i].declared, cases[i].list, cases[i].unset);
+        const struct tensor *t = tensors_find(set, "model.layers.0.mlp.down_proj.weight");
+        assert_int_equal(t->shape[0] * t->shape[1], N * K);
+        tensor_rows_read(i == 0 ? first : values, t, &(struct tensor_place){0, N, 0, K, K, 0, 0});
+        assert_true(i == 0 || memcmp(first, values, sizeof first) == 0);
+        assert_int_equal(packed_format(t->packed), i == 0 ? WEIGHT_FLOATS : WEIGHT_INT4_64);
+        assert_int_equal(i == 0 ? 192 : packed_int4(t->packed).group, 192);
+        tensors_close(set);
+        folder_remove(folder);
+    }
+}
+
 // Groups of columns that are overwritten after they were checked: the weight stays what it was, and
 // the file is refused.
 static void test_groups_are_read_once(void **state)
@@ -497,7 +554,7 @@ static void test_plans_by_other_declarations(void **state)
         {"modelopt-fp8", "{\"quant_algo\":\"FP8\"}", 0, NULL},
         {"gptq-even", GPTQ("\"group_size\":-1"), 320, "int4_128, int4_64"},
         {"gptq-even", GPTQ("\"group_size\":-1,\"sym\":false"), 320, "int4z_128, int4z_64"},
-        {"gptq-even", GPTQ("\"group_size\":96"), 288, "int8, Q4_0"},
+        {"gptq-even", GPTQ("\"group_size\":96"), 288, "Q4_0"},
         {"gptq-even", GPTQ("\"group_size\":64,\"desc_act\":true"), 0, "int8"},
         {"gptq-even", GPTQ("\"group_size\":0"), 0, "int8"},
         {"gptq-even", ARRAYS("\"strategy\":\"tensor\""), 0, "int8"},
@@ -587,6 +644,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_many_rows),
                                        cmocka_unit_test(test_damaged_folders_are_refused),
                                        cmocka_unit_test(test_groups_are_read_once),
+                                       cmocka_unit_test(test_a_short_last_group),
                                        cmocka_unit_test(test_biases_and_formats),
                                        cmocka_unit_test(test_plans_by_declaration),
                                        cmocka_unit_test(test_plans_by_other_declarations),
