@@ -88,7 +88,7 @@ static enum status inspect_plan(struct session *session, const char *folder,
     if (status != STATUS_NOT_FOUND || !found || !is_config_alone(found))
         return status;
     *alone = true;
-    settings->load_format = LOAD_FORMAT_PLANNED;
+    settings->load_format = LOAD_FORMAT_DUMMY;
     session_close(session);
     log_level_set(LOG_ERROR); // no warnings about files that the folder cannot have
     return session_plan(session, folder, settings, device, err);
@@ -176,7 +176,7 @@ static enum status model_inspect(struct session *session, const char *folder,
     if (planned != STATUS_OK)
         return planned;
     enum status status = tensors_print(m->plan->weights_folder, log_level_get() >= LOG_DEBUG, err);
-    if (status == STATUS_NOT_FOUND && settings->load_format == 1)
+    if (status == STATUS_NOT_FOUND && settings->load_format == LOAD_FORMAT_DUMMY)
         return STATUS_OK; // a dummy model needs no tensors
     return status;
 }

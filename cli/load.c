@@ -223,6 +223,19 @@ static void ends_load(struct loaded_model *m)
                  m->spec.id);
 }
 
+// Logs how the random weights of a folder that declares quantised ones are held.
+static void dummy_log(const struct loaded_model *m)
+{
+    struct model_outline outline;
+    struct error ignored;
+    const struct model_facts *facts = &m->plan->facts;
+    if (model_outline_read(&outline, m->spec.folder, &ignored) == STATUS_OK &&
+        strncmp(outline.format, "quantized", strlen("quantized")) == 0)
+        log_line(LOG_INFO, "model '%s': random weights in the format of the folder, %s: held as %s",
+                 m->spec.id, outline.format,
+                 facts->formats[0] != '\0' ? facts->formats : dtype_name(facts->dtype));
+}
+
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     struct loaded_model *first = model_first(m);
@@ -258,6 +271,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     if (status == STATUS_OK && m->plan->facts.text_part)
         log_line(LOG_INFO, "model '%s': of %s the text part is served; %s are not served",
                  m->spec.id, m->plan->facts.architecture, m->plan->facts.media);
+    if (status == STATUS_OK && m->spec.settings.load_format == LOAD_FORMAT_DUMMY)
+        dummy_log(m);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with other ids than "

@@ -32,11 +32,10 @@ struct model_settings {           // given after a folder for one model, or with
     bool tool_call_grammar;
     const char *kv_events, *kv_events_replay, *kv_events_topic; // NULL: not given
     int prefix_cache_scope;                                     // index into {all, key}
-    int load_format; // index into {auto, dummy}, or LOAD_FORMAT_PLANNED
+    int load_format;                                            // index into {auto, dummy}
 };
 
-// For plans: like dummy, with weights in the format that config.json declares.
-enum { LOAD_FORMAT_PLANNED = 2 };
+enum { LOAD_FORMAT_DUMMY = 1 };
 
 struct device_settings { // common to all devices
     const char *device_library;

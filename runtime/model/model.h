@@ -42,7 +42,7 @@ struct model_options {
     uint32_t max_num_batched_tokens;
     uint32_t block_size; // tokens per KV block: 16, 32 or 64; 0: 64
     bool load_dummy;     // true: random weights; only config.json is read
-    bool plan_declared;  // true, with load_dummy: plans weights in the format of config.json
+    bool plan_declared;  // true, with load_dummy: weights in the format of config.json
     // Rows of penalties, at most max_num_seqs; -1: 64, or all with a default repetition penalty.
     int penalty_rows;
     enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults

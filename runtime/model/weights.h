@@ -121,7 +121,7 @@ struct weight_list {
     uint64_t load_bytes;             // packed bytes of all entries, for progress
     uint64_t parameter_count;        // parameters of the entire checkpoint; a tied head counts once
     enum dtype dtype;                // dtype of the products
-    struct declared_format declared; // format that a plan without weights assumes
+    struct declared_format declared; // format of weights without a checkpoint
     bool codes;                      // true if quantised tensors are held in their own format
     bool e4m3;                       // true if FP8 tensors are held as their codes
     bool fp8;                        // true if other products of layers are quantised to FP8

@@ -141,6 +141,22 @@ enum weight_format weight_declared_format(const struct lister *p, uint32_t colum
     return held ? format : WEIGHT_FLOATS;
 }
 
+// Returns true if an entry's parts begin and end where codes of the format may be cut.
+static bool declared_fits(const struct weight_entry *entry, enum weight_format format)
+{
+    uint32_t elements = weight_format_facts(format)->elements;
+    uint32_t unit = format == WEIGHT_FP8_128 ? FP8_SCALE_ROWS : 1;
+    for (uint32_t i = 0; i < entry->part_count; i++) {
+        const struct weight_part *part = &entry->parts[i];
+        bool last = i + 1 == entry->part_count;
+        if (part->from_col % elements != 0 || part->cols % elements != 0 ||
+            part->from_row % unit != 0 || part->to_row % unit != 0 ||
+            (!last && part->rows % unit != 0))
+            return false;
+    }
+    return true;
+}
+
 // Holds a product of a layer in the format that config.json declares, if the device has it.
 static void declared_choose(const struct lister *p, struct weight_entry *entry)
 {
@@ -152,10 +168,12 @@ static void declared_choose(const struct lister *p, struct weight_entry *entry)
         (declared->experts && !expert))
         return;
     enum weight_format format = weight_declared_format(p, entry->parts[0].stride);
-    if (format == WEIGHT_FLOATS || shape->k % weight_format_facts(format)->elements != 0) {
+    if (format == WEIGHT_FLOATS || (format >= WEIGHT_FP8 && !declared_fits(entry, format))) {
         shape->dtype = p->facts.unheld_runs_as;
         return;
     }
+    if (!declared_fits(entry, format)) // as weights of a checkpoint: floats
+        return;
     shape->part_count = 1;
     shape->parts[0] = (struct weight_codes){format, weight_matrix_rows(shape)};
 }

@@ -8,6 +8,7 @@
 #include "kernels/cpu/threads.h"
 #include "runtime/model/dequantise.h"
 #include "runtime/model/distance.h"
+#include "runtime/model/dummy.h"
 #include "runtime/model/packed.h"
 #include "runtime/source/mapping.h"
 
@@ -19,6 +20,7 @@ struct loader {
     const struct weight_list *list;
     // Ones and zeros, as long as the longest vector; allocated on first use.
     float *constant[2];
+    struct dummy dummy;
     uint64_t done;           // bytes loaded
     struct threads *threads; // threads that compute rows; NULL: none yet, or those of the device
     struct error *err;
@@ -293,12 +295,15 @@ static const float *constants(struct loader *l, enum weight_fill fill)
 static enum status put_dummy(struct loader *l, struct weight *weight,
                              const struct weight_entry *entry, const struct weight_part *part)
 {
+    uint64_t seed = (uint64_t)entry->index << 32 | part->seed;
+    if (l->list->declared.quantized && weight->shape.part_count > 0)
+        return dummy_put(&l->dummy, l->args, weight, part, seed, l->err);
     struct weight_source source = {
         .fd = -1,
         .dtype = DTYPE_F32,
         .rows = part->rows,
         .cols = part->cols,
-        .seed = (uint64_t)entry->index << 32 | part->seed,
+        .seed = seed,
         .deviation = 0.02f,
         .stride = part->stride,
         .first = part_first(part),
@@ -344,6 +349,7 @@ enum status weights_load(struct weight *table, const struct weight_list *list,
                      ? STATUS_UNWANTED
                      : entry_load(&l, &table[list->entries[i].index], &list->entries[i]);
     threads_close(l.threads);
+    dummy_close(&l.dummy);
     heap_free(l.constant[0]);
     heap_free(l.constant[1]);
     return status;

@@ -239,6 +239,22 @@ class Results(unittest.TestCase):
             (folder / "config.json").write_text(json.dumps({**config, "vocab_size": wrong}))
             self.fails(1, "vocab_size", "generate", folder, "--load-format", "dummy", "--prompt", "x")
 
+    def test_dummy_weights_have_the_declared_format(self):
+        folder = self.folder / "dummy-awq"
+        folder.mkdir()
+        config = json.loads((pathlib.Path(CHAT) / "config.json").read_text())
+        for bits, held in ((4, "int4z_32"), (8, "int8")):
+            declared = {"quant_method": "awq", "bits": bits, "group_size": 32, "version": "gemm"}
+            (folder / "config.json").write_text(json.dumps({**config, "quantization_config": declared}))
+            done = weft("generate", folder, "--load-format", "dummy", "--prompt", "x", "--max-tokens", "3", "--log-level", "info",
+                        "--device", "cpu")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr.decode(), r"(?m) info model 'dummy-awq': random weights in the format of the folder, "
+                             rf"quantized, awq gemm {bits} bits \(quantization_config\): held as {held}$")
+            shown = [weft("inspect", folder, "--device", "cpu", *more).stdout.decode() for more in ((), ("--load-format", "dummy"))]
+            self.assertRegex(shown[0], f"(?m)^  feed-forward .* {held}$")
+            self.assertEqual(*(re.search("(?ms)^weights:\n.*?float32$", text)[0] for text in shown))
+
     def test_templates_from_files(self):
         template = self.folder / "t"
         template.write_text("{% for m in messages %}{{ m.content }}!{% endfor %}")

@@ -529,6 +529,50 @@ static void test_plans_by_declaration(void **state)
     }
 }
 
+// Computes the logits of a short prompt with random weights.
+static void dummy_logits(float logits[VOCAB], char formats[FORMATS_TEXT], const char *folder,
+                         bool split)
+{
+    static const int32_t tokens[] = {3, 14, 15, 9, 26};
+    enum { COUNT = sizeof tokens / sizeof tokens[0] };
+    struct rig rig;
+    struct model_options options = rig_options();
+    options.load_dummy = options.plan_declared = true;
+    if (split)
+        rig_open(&rig, folder, &options);
+    else
+        rig_open_on(&rig, rig_device(), folder, &options);
+    struct rig_sequence sequence = {0, tokens, COUNT, 0, STEP_NO_TYPE};
+    rig_prompt_logits(&rig, &sequence, COUNT, logits);
+    snprintf(formats, FORMATS_TEXT, "%s", rig.facts->formats);
+    rig_close(&rig);
+}
+
+// Random weights are held in the format that the folder declares, also if the model is split.
+static void test_dummies_have_the_declared_format(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < model_count; i++) {
+        char folder[64], declared[FORMATS_TEXT], held[FORMATS_TEXT];
+        float whole[VOCAB], split[VOCAB];
+        json_t *golden = folder_open(folder, models[i]);
+        (void)plan_weights(folder, true, declared);
+        dummy_logits(whole, held, folder, false);
+        assert_string_equal(held, declared);
+        dummy_logits(split, held, folder, true);
+        double size = 0, error = 0;
+        for (uint32_t k = 0; k < VOCAB; k++) {
+            size += (double)whole[k] * (double)whole[k];
+            error += ((double)split[k] - (double)whole[k]) * ((double)split[k] - (double)whole[k]);
+        }
+        printf("%-16s dummy as %s: logits of %.2e, split %.1e\n", models[i],
+               held[0] != '\0' ? held : "floats", sqrt(size / VOCAB), sqrt(error / size));
+        assert_true(size > 1e-6 && isfinite(size) && error < 0.06 * 0.06 * size);
+        folder_remove(folder);
+        json_decref(golden);
+    }
+}
+
 // Declarations of weights that are stored with other keys or groups than the golden folders have:
 // their plan is that of the golden folder's tensors. Groups of 4 bits are held in groups of 128, 64
 // or 32 columns, the largest that divides them; a row is a group of all columns of its product.
@@ -647,6 +691,7 @@ int main(int count, char **args)
                                        cmocka_unit_test(test_a_short_last_group),
                                        cmocka_unit_test(test_biases_and_formats),
                                        cmocka_unit_test(test_plans_by_declaration),
+                                       cmocka_unit_test(test_dummies_have_the_declared_format),
                                        cmocka_unit_test(test_plans_by_other_declarations),
                                        cmocka_unit_test(test_undeclared_codes_are_refused),
                                        cmocka_unit_test(test_values_of_e4m3),
