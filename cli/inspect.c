@@ -40,7 +40,7 @@ static void held_print(const struct model_plan *plan)
     uint32_t formats = model_plan_packed(plan, packed);
     for (uint32_t i = 0; i < formats; i++)
         printf("quantized: %s: held as %s\n", packed[i].words, packed[i].formats);
-    puts("weights:");
+    puts(plan->facts.ranks > 1 ? "weights of rank 0:" : "weights:");
     for (uint32_t i = 0; i < count; i++)
         printf("  %-28s %12.2f MiB %s\n", held[i].kind, (double)held[i].bytes / 0x1p20,
                held[i].formats);

@@ -5,6 +5,7 @@
 #include "cli/load_memory.h"
 #include "base/log.h"
 #include "base/safe.h"
+#include "runtime/model/link.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
-    char ranks[32] = "";
+    char ranks[80] = "";
+    uint32_t here = m->link ? m->link->count : f->ranks;
     if (f->ranks > 1)
-        snprintf(ranks, sizeof ranks, ", shared by %u ranks", f->ranks);
+        snprintf(ranks, sizeof ranks, ", shared by %u ranks, memory of the %u here", f->ranks,
+                 here);
     char copy[32] = "";
     if (m->spec.settings.data_parallel_size > 1)
         snprintf(copy, sizeof copy, ", copy %u", m->copy);

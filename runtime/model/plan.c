@@ -527,8 +527,15 @@ uint32_t model_ranks_here(const struct model_parts *parts)
     return !o->devices ? 1 : o->link ? o->link->count : parts->sizes.ranks;
 }
 
+static enum status rank_plan(struct model_plan **out, const char *folder,
+                             const struct model_config *config, const struct device_api *api,
+                             struct device *device, const struct model_options *options,
+                             struct error *err);
+
 // Plans the other ranks of this process; the plan of the first then covers the memory of all.
-static enum status others_plan(struct model_plan *plan, const char *folder, struct error *err)
+// config: as it was read, so that its warnings are logged once.
+static enum status others_plan(struct model_plan *plan, const char *folder,
+                               const struct model_config *config, struct error *err)
 {
     struct model_parts *parts = plan->parts;
     const struct model_options *options = &parts->options;
@@ -538,13 +545,36 @@ static enum status others_plan(struct model_plan *plan, const char *folder, stru
         other.share.tp_rank = options->share.tp_rank + r;
         if (options->copy_of)
             other.copy_of = options->copy_of->parts->others[r];
-        enum status status = model_plan_open(&parts->others[r], folder, parts->api,
-                                             options->devices[r], &other, err);
+        enum status status = rank_plan(&parts->others[r], folder, config, parts->api,
+                                       options->devices[r], &other, err);
         if (status != STATUS_OK)
             return status;
         need_merge(plan, parts->others[r]);
     }
     return STATUS_OK;
+}
+
+// Plans a rank, and, if the options name devices, the other ranks of this process.
+static enum status rank_plan(struct model_plan **out, const char *folder,
+                             const struct model_config *config, const struct device_api *api,
+                             struct device *device, const struct model_options *options,
+                             struct error *err)
+{
+    struct model_plan *plan = heap_alloc_zeroed(1, sizeof *plan);
+    plan->parts = heap_alloc_zeroed(1, sizeof *plan->parts);
+    plan->parts->options = *options;
+    plan->parts->api = api;
+    plan->parts->device = device;
+    plan->parts->config = *config;
+    plan->weights_folder = plan->parts->config.weights_folder;
+    enum status status = plan_fill(plan, err);
+    if (status == STATUS_OK)
+        status = others_plan(plan, folder, config, err);
+    if (status == STATUS_OK)
+        *out = plan;
+    else
+        model_plan_close(plan);
+    return status;
 }
 
 enum status model_plan_open(struct model_plan **out, const char *folder,
@@ -554,24 +584,14 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
     enum status status = options_check(options, err);
     if (status != STATUS_OK)
         return status;
-    struct model_plan *plan = heap_alloc_zeroed(1, sizeof *plan);
-    plan->parts = heap_alloc_zeroed(1, sizeof *plan->parts);
-    plan->parts->options = *options;
-    plan->parts->api = api;
-    plan->parts->device = device;
-    status = model_config_read(&plan->parts->config, folder, err);
-    plan->weights_folder = plan->parts->config.weights_folder;
+    struct model_config *config = heap_alloc(sizeof *config);
+    status = model_config_read(config, folder, err);
     if (status == STATUS_OK)
-        status = plan_fill(plan, err);
-    if (status == STATUS_OK)
-        status = others_plan(plan, folder, err);
-    if (status != STATUS_OK) {
-        model_plan_close(plan);
-        return strncmp(err->text, folder, strlen(folder)) == 0 ? status
-                                                               : error_prefix(err, "%s", folder);
-    }
-    *out = plan;
-    return STATUS_OK;
+        status = rank_plan(out, folder, config, api, device, options, err);
+    heap_free(config);
+    if (status == STATUS_OK || strncmp(err->text, folder, strlen(folder)) == 0)
+        return status;
+    return error_prefix(err, "%s", folder);
 }
 
 uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank)

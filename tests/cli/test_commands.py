@@ -681,8 +681,12 @@ class Commands(unittest.TestCase):
         for ranks in ("2", "4"):
             shared = weft(*greedy, "--tensor-parallel-size", ranks, "--threads", "4")
             self.assertEqual((shared.returncode, shared.stdout), (0, whole.stdout), shared.stderr)
-        said = weft("inspect", CHAT, "--tensor-parallel-size", "2", "--threads", "2").stdout
-        self.assertIn(b", shared by 2 ranks\n", said)
+        folder = self.copy(CHAT, "warned")
+        (folder / "generation_config.json").write_text('{"temperature": 3}')
+        done = weft("inspect", folder, "--tensor-parallel-size", "2", "--threads", "2")
+        self.assertIn(b", shared by 2 ranks, memory of the 2 here\n", done.stdout)
+        self.assertIn(b"\nweights of rank 0:\n", done.stdout)
+        self.assertEqual(done.stderr.count(b"'temperature' is not a number"), 1, done.stderr)
         self.fails(1, "4 heads and 2 KV heads cannot be divided evenly; possible sizes: 1, 2, 4\n", *GENERATE,
                    "--tensor-parallel-size", "3", "--threads", "3")
         self.fails(1, "needs as many threads and the cpu device has 3: lower it, or raise --threads\n", *GENERATE,
@@ -700,7 +704,23 @@ class Commands(unittest.TestCase):
                 self.fails(1, f"needs as many GPUs and --device names {count}: add ,device= with 2 numbers\n", *GENERATE,
                            "--tensor-parallel-size", "2", "--device", f"simt:{devices}")
             said = weft("inspect", CHAT, "--tensor-parallel-size", "2", "--device", "simt").stdout
-            self.assertIn(b", shared by 2 ranks\n", said)
+            self.assertIn(b", shared by 2 ranks, memory of the 2 here\n", said)
+            self.assertEqual(self.lines_of_gpus(), {"simt:1", "simt:3"})
+
+    def lines_of_gpus(self):
+        """Of which GPUs a start has said how products of FP8 weights run, before the products are timed."""
+        folder, found = self.copy(CHAT, "fp8"), set()
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "fp8"}}))
+        with subprocess.Popen([WEFT, "generate", folder, "--load-format", "dummy", "--tensor-parallel-size", "2", "--device",
+                               "simt:3,1", "--no-exact", "--max-num-seqs", "1", "--max-model-len", "64", "--prompt", "x",
+                               "--log-level", "info"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if told := re.search(r" info (.*): FP8 weights: products ", line):
+                    found.add(told[1])
+                if len(found) == 2:
+                    process.kill()
+        return found
 
     def test_the_plan_of_several_gpus(self):
         """Models with --device are placed first, the others on the GPU with most memory left. The KV cache of a split
