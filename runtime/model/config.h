@@ -146,8 +146,7 @@ enum status config_files_read(struct config_files *files, const char *folder,
 enum status config_files_parse(struct model_config *out, const struct config_files *files,
                                const char *folder, struct error *err) MUST_USE;
 
-// Reads config.json only, already parsed; the kind is that of the architecture. For the fuzzer and
-// tests.
+// Reads config.json only, already parsed; the kind is that of the architecture. For tests.
 enum status model_config_parse(struct model_config *out, const json_t *json,
                                struct error *err) MUST_USE;
 
