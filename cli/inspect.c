@@ -128,8 +128,7 @@ static void alone_print(const char *folder, const struct model_plan *plan)
     if (!read || strncmp(outline.format, "quantized", strlen("quantized")) != 0)
         return;
     if (plan->facts.formats[0] != '\0')
-        printf("%s: planned as %s; layers that the checkpoint leaves unquantized need more\n",
-               outline.format, plan->facts.formats);
+        printf("%s: planned as %s\n", outline.format, plan->facts.formats);
     else
         printf("%s: planned as %s; --dtype int4 or int8 plans codes of 4 or 8 bits\n",
                outline.format, dtype_name(plan->facts.dtype));

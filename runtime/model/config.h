@@ -83,7 +83,6 @@ struct model_config {
     bool up_plain;                   // true if the ffn's first product has no bias
     bool norm_bias;                  // true if norms have a bias; RMS norms have none
     int dtype;                       // "torch_dtype" or "dtype", else BF16 if quantised; -1: absent
-    struct declared_format declared; // format of the weights by quantization_config
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     struct experts_config experts;
     uint32_t further_layers;  // number of unused layers after the last (multi-token prediction)

@@ -3,6 +3,7 @@
 // is allocated. Loading thread.
 #include "base/log.h"
 #include "base/number.h"
+#include "runtime/model/declared.h"
 #include "runtime/model/internal.h"
 #include "runtime/model/link.h"
 
@@ -451,6 +452,11 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     if (status != STATUS_OK)
         return status;
     const struct model_config *c = &parts->config;
+    struct declaration *declaration = NULL;
+    if (o->load_dummy && o->plan_declared && o->dtype < 0)
+        status = declaration_open(&declaration, c->weights_folder, sizes->rank == 0, err);
+    if (status != STATUS_OK)
+        return status;
     bool given = c->yes_id >= 0;
     // The folder's ids take precedence, then its tokens, then those of its prompt.
     enum rerank_form form = c->answers == RERANK_PAIR ? c->rerank : c->answers;
@@ -461,7 +467,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .module_tensors = parts->module_tensors,
         .api = parts->api,
         .device = parts->device,
-        .declared = o->plan_declared,
+        .declared = declaration,
         .dtype = o->dtype,
         .yes_id = given ? c->yes_id : o->answer_ids[form][0],
         .no_id = given ? c->no_id : o->answer_ids[form][1],
@@ -470,7 +476,9 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
     uint32_t unit = weight_list_unit(&args);
     sizes->intermediate = span_cut(sizes->intermediate.whole, sizes->rank, sizes->ranks, unit);
     sizes->shared = span_cut(sizes->shared.whole, sizes->rank, sizes->ranks, unit);
-    return weight_list_make(&parts->weights, &args, err);
+    status = weight_list_make(&parts->weights, &args, err);
+    declaration_close(declaration);
+    return status;
 }
 
 static enum status plan_fill(struct model_plan *plan, struct error *err)

@@ -34,8 +34,7 @@ static const json_t *bits_of(const json_t *object)
     return integer_of(object, "bits", "w_bit");
 }
 
-// Returns the name of a declaration's method, or "". usual: its name if the object has none.
-static const char *method_name(const json_t *object, const char *usual)
+const char *quantised_method(const json_t *object, const char *usual)
 {
     const char *method = json_string_value(json_object_get(object, "quant_method"));
     bool algorithm = json_is_string(json_object_get(object, "quant_algo"));
@@ -94,29 +93,6 @@ static void group_plan(struct declared_format *out, const json_t *weights)
         out->format = member_is(weights, "strategy", "block") ? WEIGHT_FP8_128 : WEIGHT_FP8;
     else if (member_is(weights, "type", "float") && bits == 4 && size == 32)
         out->format = WEIGHT_MXFP4;
-}
-
-// compressed-tensors: unknown if groups of modules differ, because their modules are not read here.
-static void arrays_plan(struct declared_format *out, const json_t *object)
-{
-    const char *key;
-    json_t *group;
-    bool found = false, same = true;
-    struct declared_format one = *out;
-    json_object_foreach(json_object_get(object, "config_groups"), key, group)
-    {
-        const json_t *weights = json_object_get(group, "weights");
-        struct declared_format now = *out;
-        if (!json_is_object(weights))
-            continue;
-        group_plan(&now, weights);
-        same = same && (!found || (now.format == one.format && now.group == one.group &&
-                                   now.zeros == one.zeros));
-        one = now;
-        found = true;
-    }
-    if (same)
-        *out = one;
 }
 
 static void awq_plan(struct declared_format *out, const json_t *object)
@@ -178,7 +154,7 @@ static const struct method *method_find(const char *name)
         {"fp8", NULL, any, fp8_plan},
         {"fbgemm_fp8", NULL, any, fp8_plan},
         {"modelopt", "quant_algo", modelopt, modelopt_plan},
-        {"compressed-tensors", "format", arrays, arrays_plan},
+        {"compressed-tensors", "format", arrays, NULL}, // quantised_group_format
         {"awq", "version", awq, awq_plan},
         {"gptq", "checkpoint_format", gptq, gptq_plan},
         {"auto-round", "packing_format", round, gptq_plan},
@@ -210,17 +186,24 @@ static void variant_judge(struct quantised *q, const json_t *object, const char 
         q->read = false;
 }
 
+// compressed-tensors: "actorder" of a group of modules ("weight" and "static" keep groups of
+// neighbours).
+static bool group_ordered(const json_t *weights)
+{
+    const json_t *order = json_object_get(weights, "actorder");
+    const char *name = json_string_value(order);
+    return json_is_true(order) || (name && (!strcmp(name, "group") || !strcmp(name, "dynamic")));
+}
+
 // Returns whether the groups of columns are listed in a tensor of each module: "desc_act" of GPTQ,
-// "actorder" of compressed-tensors ("weight" and "static" keep groups of neighbours).
+// or actorder.
 static bool order_declared(const json_t *object)
 {
     const char *key;
     json_t *group;
     json_object_foreach(json_object_get(object, "config_groups"), key, group)
     {
-        const json_t *order = json_object_get(json_object_get(group, "weights"), "actorder");
-        const char *name = json_string_value(order);
-        if (json_is_true(order) || (name && (!strcmp(name, "group") || !strcmp(name, "dynamic"))))
+        if (group_ordered(json_object_get(group, "weights")))
             return true;
     }
     return json_is_true(json_object_get(object, "desc_act"));
@@ -264,7 +247,7 @@ static void method_set(struct quantised *q, const json_t *object, const char *us
         method_add(q, "unnamed method");
     q->ordered = order_declared(object);
     q->group = group_declared(object);
-    variant_judge(q, object, method_name(object, usual));
+    variant_judge(q, object, quantised_method(object, usual));
 }
 
 // Returns the declaration of config.json, or NULL; *where: its key, *level: the object that has it.
@@ -296,14 +279,19 @@ struct quantised quantised_by_config(const json_t *config)
     return q;
 }
 
-struct declared_format quantised_format_by_config(const json_t *config)
+struct declared_format quantised_format_of(const json_t *object, const char *usual)
 {
-    const char *where;
-    const json_t *level, *object = declaration_find(config, &where, &level);
-    const struct method *method = method_find(method_name(object, NULL));
-    struct declared_format out = {.quantized = object != NULL, .ordered = order_declared(object)};
+    const struct method *method = method_find(quantised_method(object, usual));
+    struct declared_format out = {.quantized = true, .ordered = order_declared(object)};
     if (method && method->plan)
         method->plan(&out, object);
+    return out;
+}
+
+struct declared_format quantised_group_format(const json_t *weights)
+{
+    struct declared_format out = {.quantized = true, .ordered = group_ordered(weights)};
+    group_plan(&out, weights);
     return out;
 }
 
@@ -318,7 +306,10 @@ enum weight_format quantised_product_format(const struct declared_format *declar
     return packed_group_format(group | columns, declared->zeros); // as packed_format
 }
 
-enum status quantised_by_files(struct quantised *out, const char *folder, struct error *err)
+// Reads the file in which another tool declares the quantisation, if there is one: *json is the
+// file, owned by the caller, *object the declaration in it, *where the file's name.
+static enum status file_find(json_t **json, const json_t **object, const char **where,
+                             const char **usual, const char *folder, struct error *err)
 {
     static const struct {
         const char *file, *usual;
@@ -327,22 +318,54 @@ enum status quantised_by_files(struct quantised *out, const char *folder, struct
         {"quantize_config.json", "gptq"},
         {"quant_config.json", "awq"},
     };
-    *out = (struct quantised){.where = NULL};
-    for (size_t i = 0; i < sizeof files / sizeof files[0] && !out->where; i++) {
-        json_t *json;
-        enum status status = folder_json(&json, folder, files[i].file, false, err);
+    *object = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        enum status status = folder_json(json, folder, files[i].file, false, err);
         if (status != STATUS_OK)
             return status;
         // Only files of ModelOpt have this object; in them keys and values alone may be quantised.
-        const json_t *inner = json_object_get(json, "quantization");
+        const json_t *inner = json_object_get(*json, "quantization");
         bool weights = !inner || json_is_string(json_object_get(inner, "quant_algo"));
-        if (json && weights) {
-            out->where = files[i].file;
-            method_set(out, inner ? inner : json, files[i].usual);
+        if (*json && weights) {
+            *object = inner ? inner : *json;
+            *where = files[i].file;
+            *usual = files[i].usual;
+            return STATUS_OK;
         }
-        json_decref(json);
+        json_decref(*json);
+        *json = NULL;
     }
     return STATUS_OK;
+}
+
+enum status quantised_by_files(struct quantised *out, const char *folder, struct error *err)
+{
+    json_t *json = NULL;
+    const json_t *object;
+    const char *where = NULL, *usual;
+    enum status status = file_find(&json, &object, &where, &usual, folder, err);
+    *out = (struct quantised){.where = where};
+    if (status == STATUS_OK && object)
+        method_set(out, object, usual);
+    json_decref(json);
+    return status;
+}
+
+enum status quantised_declaration(json_t **json, const json_t **object, const char **usual,
+                                  const char *folder, struct error *err)
+{
+    const char *where;
+    const json_t *level;
+    *object = NULL;
+    *usual = NULL;
+    enum status status = folder_json(json, folder, "config.json", false, err);
+    if (status == STATUS_OK)
+        *object = declaration_find(*json, &where, &level);
+    if (status != STATUS_OK || *object)
+        return status;
+    json_decref(*json);
+    *json = NULL;
+    return file_find(json, object, &where, usual, folder, err);
 }
 
 enum status quantised_check(const struct quantised *q, struct error *err)

@@ -290,7 +290,9 @@ void weight_add_stacked(struct lister *p, uint32_t layer, const struct stacked *
         product.parts[i].name = names[i];
         product.parts[i].rows = weight_axis_cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
     }
+    weight_declare_stacked(p, layer, s);
     weight_add(p, &product);
+    p->declared = (struct declared_format){.quantized = false};
     if (!s->bias)
         return;
     if (s->parts[0].tensor->axis == SHARD_COLUMNS && p->args->sizes->rank > 0) {
@@ -428,9 +430,7 @@ static void weight_add_layer(struct lister *p, uint32_t layer)
     weight_add_norms(p, layer);
 }
 
-// Returns prefix i of the tensor names, or NULL after the last one. Sets *head to the name of the
-// head in a checkpoint with this prefix.
-static const char *prefix_at(const struct model_config *config, int i, const char **head)
+const char *weight_prefix_at(const struct model_config *config, int i, const char **head)
 {
     const struct wrapper *wrapper = config->wrapper;
     *head = wrapper ? wrapper->names[i].head : config->arch->names->head.name;
@@ -443,8 +443,8 @@ static void prefix_choose(struct lister *p)
     const struct tensors *tensors = p->args->tensors;
     const char *prefix, *head;
     bool found = false;
-    p->prefix = prefix_at(p->config, 0, &p->head);
-    for (int i = 0; tensors && !found && (prefix = prefix_at(p->config, i, &head)); i++) {
+    p->prefix = weight_prefix_at(p->config, 0, &p->head);
+    for (int i = 0; tensors && !found && (prefix = weight_prefix_at(p->config, i, &head)); i++) {
         char name[NAME_MAX_BYTES];
         snprintf(name, sizeof name, "%s%s", prefix, p->config->arch->names->anchor);
         found = tensors_find(tensors, name) != NULL;
@@ -454,7 +454,7 @@ static void prefix_choose(struct lister *p)
         }
     }
     // The head may have the name that belongs to another prefix.
-    for (int i = 0; tensors && prefix_at(p->config, i, &head); i++)
+    for (int i = 0; tensors && weight_prefix_at(p->config, i, &head); i++)
         if (head && !tensors_find(tensors, p->head) && tensors_find(tensors, head))
             p->head = head;
 }
@@ -470,12 +470,6 @@ static const struct tensor *type_tensor(const struct lister *p)
     return tensors_find(p->args->tensors, name);
 }
 
-// Returns true if weights without a checkpoint are listed in the format that config.json declares.
-static bool is_declared(const struct lister *p)
-{
-    return p->args->declared && p->args->dtype < 0 && p->config->declared.quantized;
-}
-
 // Chooses the dtype of the products if --dtype is not given. tensor: see type_tensor; held: its
 // dtype, for quantised elements bfloat16.
 static enum dtype dtype_default(const struct lister *p, const struct tensor *tensor,
@@ -484,7 +478,7 @@ static enum dtype dtype_default(const struct lister *p, const struct tensor *ten
     const struct device_facts *facts = &p->facts;
     bool first = p->args->sizes->rank == 0; // one rank logs
     const struct tensor *packed = p->args->tensors ? tensors_packed(p->args->tensors) : NULL;
-    if (packed || (tensor && tensor->blocks) || is_declared(p))
+    if (packed || (tensor && tensor->blocks) || p->args->declared)
         return facts->quantised_runs_as;
     if (held == DTYPE_F32 && facts->float32_runs_as != DTYPE_F32) {
         if (first)
@@ -519,12 +513,8 @@ uint32_t weight_list_unit(const struct weight_list_args *args)
 {
     struct lister p = lister_begin(args);
     char name[NAME_MAX_BYTES];
-    if (is_declared(&p) && !p.config->declared.experts) {
-        const struct model_config *c = args->config;
-        bool experts = c->kinds[c->layer_kind[0]].experts;
-        uint32_t columns = experts ? c->experts.shared_width : c->intermediate;
-        return weight_format_facts(weight_declared_format(&p, columns))->elements;
-    }
+    if (args->declared)
+        return weight_format_facts(weight_declared_down(&p))->elements;
     if (!args->tensors || (!codes_held(&p) && !e4m3_held(&p)))
         return args->dtype == MODEL_INT4 ? 32 : 1;
     prefix_choose(&p);
@@ -549,8 +539,7 @@ static void dtypes_choose(struct lister *p)
                                    : tensor->dtype;
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;
-    list->declared =
-        is_declared(p) ? p->config->declared : (struct declared_format){.quantized = false};
+    list->declared = p->args->declared != NULL;
     list->codes = codes_held(p);
     list->int4 = p->args->dtype == MODEL_INT4;
     list->fp8 = p->args->dtype == MODEL_FP8;

@@ -116,19 +116,19 @@ struct weight_entry {
 struct weight_list {
     struct weight_entry *entries; // [count], owned by the list
     uint32_t count;
-    uint32_t table_count;            // number of elements of the table
-    uint64_t bytes;                  // device memory of all weights, alignment included
-    uint64_t load_bytes;             // packed bytes of all entries, for progress
-    uint64_t parameter_count;        // parameters of the entire checkpoint; a tied head counts once
-    enum dtype dtype;                // dtype of the products
-    struct declared_format declared; // format of weights without a checkpoint
-    bool codes;                      // true if quantised tensors are held in their own format
-    bool e4m3;                       // true if FP8 tensors are held as their codes
-    bool fp8;                        // true if other products of layers are quantised to FP8
-    uint32_t fp8_cut;                // number of FP8 weights that cannot be held as codes
-    uint32_t int4_cut;               // number of products that cannot be quantised to 4 bits
-    bool int4;                       // true if products are quantised to 4 bits
-    enum dtype side; // dtype of tables and score heads: like `dtype`, but never int8
+    uint32_t table_count;     // number of elements of the table
+    uint64_t bytes;           // device memory of all weights, alignment included
+    uint64_t load_bytes;      // packed bytes of all entries, for progress
+    uint64_t parameter_count; // parameters of the entire checkpoint; a tied head counts once
+    enum dtype dtype;         // dtype of the products
+    bool declared;     // true if weights without a checkpoint have the format of a declaration
+    bool codes;        // true if quantised tensors are held in their own format
+    bool e4m3;         // true if FP8 tensors are held as their codes
+    bool fp8;          // true if other products of layers are quantised to FP8
+    uint32_t fp8_cut;  // number of FP8 weights that cannot be held as codes
+    uint32_t int4_cut; // number of products that cannot be quantised to 4 bits
+    bool int4;         // true if products are quantised to 4 bits
+    enum dtype side;   // dtype of tables and score heads: like `dtype`, but never int8
 };
 
 struct weight_list_args {
@@ -138,7 +138,8 @@ struct weight_list_args {
     struct tensors *const *module_tensors; // [config->module_count]; read if `tensors` is set
     const struct device_api *api;
     struct device *device;
-    bool declared;         // true: without a checkpoint, list the formats of config->declared
+    // Formats of weights without a checkpoint; NULL: floats. `dtype` is then -1.
+    const struct declaration *declared;
     int dtype;             // enum dtype, MODEL_INT4, MODEL_FP8, or -1: the checkpoint's
     int32_t yes_id, no_id; // tokens whose logits make the score of a reranker without a head
     bool lone_answer;      // true if the score is the logit of yes_id alone

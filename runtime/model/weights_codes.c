@@ -134,50 +134,6 @@ static bool stack_alike(const struct device_facts *facts, const struct weight_en
     return true;
 }
 
-enum weight_format weight_declared_format(const struct lister *p, uint32_t columns)
-{
-    enum weight_format format = quantised_product_format(&p->config->declared, columns);
-    bool held = format >= WEIGHT_FP8 ? p->facts.e4m3 : p->facts.codes >> format & 1;
-    return held ? format : WEIGHT_FLOATS;
-}
-
-// Returns true if an entry's parts begin and end where codes of the format may be cut.
-static bool declared_fits(const struct weight_entry *entry, enum weight_format format)
-{
-    uint32_t elements = weight_format_facts(format)->elements;
-    uint32_t unit = format == WEIGHT_FP8_128 ? FP8_SCALE_ROWS : 1;
-    for (uint32_t i = 0; i < entry->part_count; i++) {
-        const struct weight_part *part = &entry->parts[i];
-        bool last = i + 1 == entry->part_count;
-        if (part->from_col % elements != 0 || part->cols % elements != 0 ||
-            part->from_row % unit != 0 || part->to_row % unit != 0 ||
-            (!last && part->rows % unit != 0))
-            return false;
-    }
-    return true;
-}
-
-// Holds a product of a layer in the format that config.json declares, if the device has it.
-static void declared_choose(const struct lister *p, struct weight_entry *entry)
-{
-    struct weight_shape *shape = &entry->shape;
-    const struct declared_format *declared = &p->list->declared;
-    uint32_t kind = (entry->index - MODEL_WEIGHT_COUNT) % LAYER_WEIGHT_COUNT;
-    bool expert = kind == LAYER_EXPERT_UP || kind == LAYER_EXPERT_DOWN;
-    if (shape->use != WEIGHT_PRODUCT || entry->index < MODEL_WEIGHT_COUNT ||
-        (declared->experts && !expert))
-        return;
-    enum weight_format format = weight_declared_format(p, entry->parts[0].stride);
-    if (format == WEIGHT_FLOATS || (format >= WEIGHT_FP8 && !declared_fits(entry, format))) {
-        shape->dtype = p->facts.unheld_runs_as;
-        return;
-    }
-    if (!declared_fits(entry, format)) // as weights of a checkpoint: floats
-        return;
-    shape->part_count = 1;
-    shape->parts[0] = (struct weight_codes){format, weight_matrix_rows(shape)};
-}
-
 // Holds an entry in the formats of its tensors if all of them are quantised, or else in the
 // device's type for such if it is a product. Neighbouring tensors of one format become one part.
 void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
@@ -189,8 +145,8 @@ void weight_codes_choose(const struct lister *p, struct weight_entry *entry)
         int4_choose(facts, p->list, entry);
         return;
     }
-    if (p->list->declared.quantized) {
-        declared_choose(p, entry);
+    if (p->list->declared) {
+        weight_declared_choose(p, entry);
         return;
     }
     if (p->list->e4m3 && fp8_choose(p, entry))

@@ -157,7 +157,10 @@ static void stack_add(struct lister *p, uint32_t layer, struct stack *s)
     }
     others_find(p, layer, s, entry);
     p->list->parameter_count += (uint64_t)experts->whole * rows * s->cols;
+    for (uint32_t i = 0; i < s->each; i++)
+        weight_declare(p, i, (const char *const[]){s->name[i], s->stack[i]}, layer, true);
     weight_entry_finish(p, entry, false);
+    p->declared = (struct declared_format){.quantized = false};
 }
 
 // Adds the biases of a stack, [experts][rows] in the checkpoint.

@@ -3,6 +3,7 @@
 // how entries are added to the list. Loading thread only.
 #pragma once
 
+#include "runtime/model/declared.h"
 #include "runtime/model/weights.h"
 
 enum { NAME_MAX_BYTES = 256 };
@@ -12,7 +13,8 @@ struct lister {
     const struct model_config *config;
     struct device_facts facts; // facts of the device that will hold the weights
     struct weight_list *list;
-    const char *prefix, *head; // prefix of the tensors' names; name of the head, or NULL
+    const char *prefix, *head;       // prefix of the tensors' names; name of the head, or NULL
+    struct declared_format declared; // format of the next product, without a checkpoint
     struct error *err;
     enum status status; // the first failure; later calls do nothing
 };
@@ -92,13 +94,25 @@ void weight_add_modules(struct lister *);
 enum weight_format weight_tensor_format(const struct tensor *);
 // Returns the tensor's format if the device holds it, else WEIGHT_FLOATS.
 enum weight_format weight_held_format(const struct device_facts *, const struct tensor *);
-// Returns the format in which the device holds a product of a layer that config.json declares as
-// quantized, or WEIGHT_FLOATS. columns: those of the entire tensor.
-enum weight_format weight_declared_format(const struct lister *, uint32_t columns);
 // Returns true if an entry is a product whose tensors are quantised, but is held as floats.
 bool weight_codes_lost(const struct weight_entry *);
 // Chooses the formats of an entry.
 void weight_codes_choose(const struct lister *, struct weight_entry *);
+
+// Returns prefix i of the tensor names, or NULL after the last one. Sets *head to the name of the
+// head in a checkpoint with this prefix.
+const char *weight_prefix_at(const struct model_config *, int i, const char **head);
+
+// weights_declared.c: weights without a checkpoint that have the format of a declaration. Sets the
+// format of the next product from its part i, which has one of two names of modules, the second of
+// which may be NULL. All parts of a product must have one format.
+void weight_declare(struct lister *, uint32_t i, const char *const names[2], uint32_t layer,
+                    bool expert);
+void weight_declare_stacked(struct lister *, uint32_t layer, const struct stacked *);
+// Holds a product in the format that was set.
+void weight_declared_choose(const struct lister *, struct weight_entry *);
+// Returns the format in which the device holds the last product of layer 0.
+enum weight_format weight_declared_down(struct lister *);
 
 // weights_experts.c: adds the weights of a mixture of experts.
 void weight_add_experts(struct lister *, uint32_t layer);

@@ -296,7 +296,7 @@ static enum status put_dummy(struct loader *l, struct weight *weight,
                              const struct weight_entry *entry, const struct weight_part *part)
 {
     uint64_t seed = (uint64_t)entry->index << 32 | part->seed;
-    if (l->list->declared.quantized && weight->shape.part_count > 0)
+    if (l->list->declared && weight->shape.part_count > 0)
         return dummy_put(&l->dummy, l->args, weight, part, seed, l->err);
     struct weight_source source = {
         .fd = -1,

@@ -389,6 +389,24 @@ class Commands(unittest.TestCase):
         done = weft("inspect", folder)
         self.assertIn(b" parameters in int8, ", done.stdout)
         self.assertIn(b"quantized, fp8 (quantization_config): planned as int8", done.stdout)
+        awq = {"bits": 4, "group_size": 32, "version": "gemm", "zero_point": True}
+        held = {"attention": "int4z_32", "feed-forward": "int4z_32"}
+        for beside, declared, left in ((False, awq, {}), (True, awq, {}),
+                                       (False, {**awq, "modules_to_not_convert": ["self_attn"]}, {"attention": "bfloat16"}),
+                                       (True, {**awq, "modules_to_not_convert": ["up_proj"]}, {"feed-forward": "bfloat16, int4z_32"}),
+                                       (False, {**awq, "modules_to_not_convert": ["layers.1.mlp"]}, {"feed-forward": "bfloat16, int4z_32"})):
+            (folder / "quant_config.json").unlink(missing_ok=True)
+            if beside:
+                (folder / "quant_config.json").write_text(json.dumps(declared))
+            keys = {} if beside else {"quantization_config": {"quant_method": "awq", **declared}}
+            (folder / "config.json").write_text(json.dumps({**config, **keys}))
+            done = weft("inspect", folder, "--device", "cpu")
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            for kind, format in {**held, **left}.items():
+                self.assertRegex(done.stdout.decode(), rf"(?m)^  {kind} +[0-9.]+ MiB {format}$")
+            where = "quant_config.json" if beside else "quantization_config"
+            self.assertRegex(done.stdout.decode(), rf"(?m)^quantized, awq gemm 4 bits \({where}\): planned as int4z_32$")
+        (folder / "quant_config.json").unlink(missing_ok=True)
         for more in ({"architectures": ["MadeUpForCausalLM"]},
                      {"architectures": ["MadeUpForCausalLM"], "vocab_size": None}):
             (folder / "config.json").write_text(json.dumps(
