@@ -42,7 +42,7 @@ static void table_make(struct dummy *d, enum dummy_kind kind, size_t bytes)
         for (size_t b = 0; b < 8; b++) {
             uint8_t low = code_of(kind, __builtin_popcount(random[2 * b]) - 4);
             uint8_t high = code_of(kind, __builtin_popcount(random[2 * b + 1]) - 4);
-            d->codes[i + b] = kind == KIND_FP8 ? low : (uint8_t)(low | high << 4);
+            d->codes[i + b] = (uint8_t)(kind == KIND_FP8 ? low : low | high << 4);
         }
     }
 }
