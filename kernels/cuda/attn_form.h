@@ -60,7 +60,7 @@ template <class TYPE, class KEYS, int D, int R> struct attn_form {
     static constexpr uint32_t KV_CHUNK = 16 / sizeof(KEYS);    // columns of a chunk
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
     static constexpr int UNROLL = // how often loops of copies are unrolled: 1 saves registers
-        D == 0 || (FP8 && D == 128 && R == 128) ? 1 : 16;
+        D == 0 ? 1 : 16;
     static constexpr bool BIASED =
         D == 64; // can add a bias by distance, and sinks; other widths lack registers
     static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;

@@ -53,35 +53,31 @@ static __device__ __forceinline__ void scores_half(float s[F::TILES][8][4], cons
     }
 }
 
-// S += Q K^T with keys in fp8, for 32 columns at a time. ldmatrix moves two codes as one element,
-// and the stored order of columns (e4m3_place) gives a lane the codes 2t, 2t + 1, 2t + 8 and 2t + 9
-// of a key: its words b0 and b1 of an mma over 16 columns.
+// S += Q K^T with keys in fp8. ldmatrix moves two codes as one element: 16 codes of 32 keys at a
+// time, so that only the queries' fragments of these columns are held. The stored order of columns
+// (e4m3_place) gives a lane the codes 2t, 2t + 1, 2t + 8 and 2t + 9 of a key: its words b0 and b1
+// of an mma over 16 columns.
 template <class F>
 static __device__ __forceinline__ void scores_fp8(float s[F::TILES][8][4], const attn_tiles<F> &at,
                                                   uint32_t dim, uint32_t mine, uint32_t theirs)
 {
 #pragma unroll
-    for (uint32_t d = 0; d < F::COLUMNS / 16; d += 2) {
+    for (uint32_t d = 0; d < F::COLUMNS / 16; d++) {
         if (F::DIM == 0 && d * 16 >= dim)
             continue;
-        bool both = F::DIM != 0 || (d + 1) * 16 < dim;
-        uint32_t a[2][F::TILES][4], codes[4];
-        query_load<F>(a[0], at, mine, d);
-        if (both)
-            query_load<F>(a[1], at, mine, d + 1);
+        uint32_t a[F::TILES][4], codes[4];
+        query_load<F>(a, at, mine, d);
 #pragma unroll
-        for (uint32_t j = 0; j < 4; j++) {
+        for (uint32_t j = 0; j < 2; j++) {
             ldsm_x4(codes,
-                    at.keys.at + d / 8 * at.keys.PANEL + j * 16 * 128 + lane_at(theirs, d / 2));
+                    at.keys.at + d / 8 * at.keys.PANEL + j * 32 * 128 + lane_chunk(theirs, d));
 #pragma unroll
-            for (uint32_t i = 0; i < 4; i++) { // 16 columns i % 2 of eight keys i / 2
-                if (i % 2 != 0 && !both)
-                    continue;
+            for (uint32_t i = 0; i < 4; i++) { // eight keys
                 uint32_t b[2];
                 e4m3_to_f16(b, codes[i]);
 #pragma unroll
                 for (uint32_t t = 0; t < F::TILES; t++)
-                    mma_f16(s[t][2 * j + i / 2], a[i % 2][t], b);
+                    mma_f16(s[t][4 * j + i], a[t], b);
             }
         }
     }
@@ -94,7 +90,7 @@ static __device__ __forceinline__ void tile_scores(float s[F::TILES][8][4], cons
 {
     uint32_t lane = threadIdx.x % 32;
     uint32_t mine = lane_row(warp_row<F>(0) + lane % 16, lane / 16);
-    uint32_t theirs = lane_row(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    uint32_t theirs = F::FP8 ? lane_row(lane, 0) : lane_row(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
     for (uint32_t t = 0; t < F::TILES; t++)
 #pragma unroll
@@ -165,26 +161,39 @@ static __device__ __forceinline__ void values_fp8(attn_state<F> st[F::TILES],
     }
 }
 
-// O += P V: two adjacent score tiles, packed, are one A fragment.
+// Packs the probabilities of 16 keys: two adjacent score tiles are one A fragment.
+template <class F>
+static __device__ __forceinline__ void values_pack(uint32_t a[F::TILES][4],
+                                                   const float s[F::TILES][8][4], uint32_t j)
+{
+    typename F::M type;
+#pragma unroll
+    for (uint32_t t = 0; t < F::TILES; t++)
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            a[t][i] = pack2(s[t][2 * j + i / 2] + i % 2 * 2, type);
+}
+
+// O += P V. With values in fp8 all probabilities are packed first, because conversions need the
+// registers of the scores.
 template <class F>
 static __device__ __forceinline__ void
 tile_values(attn_state<F> st[F::TILES], const float s[F::TILES][8][4],
             const attn_tile<ATTN_TILE_KEYS> &values, uint32_t dim)
 {
-    typename F::M type;
-    uint32_t lane = threadIdx.x % 32;
+    uint32_t lane = threadIdx.x % 32, a[4][F::TILES][4];
     uint32_t theirs = lane_row(lane % 16, lane / 16);
 #pragma unroll
+    for (uint32_t j = 0; F::FP8 && j < 4; j++)
+        values_pack<F>(a[j], s, j);
+#pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
-        uint32_t a[F::TILES][4];
-#pragma unroll
-        for (uint32_t t = 0; t < F::TILES; t++)
-#pragma unroll
-            for (uint32_t i = 0; i < 4; i++)
-                a[t][i] = pack2(s[t][2 * j + i / 2] + i % 2 * 2, type);
-        if constexpr (F::FP8)
-            values_fp8<F>(st, a, values.at + j * 16 * 128, values.PANEL, theirs, dim);
-        else
-            values_half<F>(st, a, values.at + j * 16 * 128, values.PANEL, theirs, dim);
+        const char *rows = values.at + j * 16 * 128;
+        if constexpr (F::FP8) {
+            values_fp8<F>(st, a[j], rows, values.PANEL, theirs, dim);
+        } else {
+            values_pack<F>(a[j], s, j);
+            values_half<F>(st, a[j], rows, values.PANEL, theirs, dim);
+        }
     }
 }

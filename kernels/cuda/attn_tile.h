@@ -33,7 +33,7 @@ static __device__ __forceinline__ attn_tiles<F> tiles_of(const attn_args &a, cha
 
 // Offset of a lane's row in a panel for ldmatrix of 16 elements from column 16 d on. lane_row is
 // computed once (odd: for the second eight elements), lane_at for each d: one register, and one
-// operation for each d % 4.
+// operation for each d % 4. lane_chunk is for the 16 codes of chunk d (odd: 0).
 static __device__ __forceinline__ uint32_t lane_row(uint32_t row, uint32_t odd)
 {
     return row * 128 + ((odd ^ (row & 7u)) << 4);
@@ -41,6 +41,10 @@ static __device__ __forceinline__ uint32_t lane_row(uint32_t row, uint32_t odd)
 static __device__ __forceinline__ uint32_t lane_at(uint32_t lane_row, uint32_t d)
 {
     return lane_row ^ d % 4 << 5;
+}
+static __device__ __forceinline__ uint32_t lane_chunk(uint32_t lane_row, uint32_t d)
+{
+    return lane_row ^ d % 8 << 4;
 }
 
 // Keys (value: 0) or values (1) of a KV head: kv_head_at returns where they begin, kv_offset the
