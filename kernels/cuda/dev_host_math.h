@@ -42,6 +42,10 @@ static inline uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
 {
     return (x & mask) | bits;
 }
+static inline uint32_t rotate_left(uint32_t x, uint32_t by)
+{
+    return x << by | x >> (32 - by);
+}
 static inline int find_msb(uint32_t x)
 {
     return x ? 31 - __builtin_clz(x) : -1;
@@ -88,6 +92,37 @@ static inline uint32_t pack_bf16(float lo, float hi)
 static inline uint32_t pack_f16(float lo, float hi)
 {
     return float_to_f16(lo) | (uint32_t)float_to_f16(hi) << 16;
+}
+// Returns the neighbour of x toward the exact value x + lost if the last bit of x is even: rounded
+// to odd, so that rounding to fewer bits then is as if it were done at once.
+static inline double odd_f64(double x, double lost)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    if ((bits & 1) == 0 && (lost < 0 || lost > 0))
+        bits += (lost > 0) == (x > 0) ? 1 : -1;
+    memcpy(&x, &bits, 8);
+    return x;
+}
+static inline float odd_f32(double x)
+{
+    float y = (float)x;
+    uint32_t bits = float_bits(y);
+    if ((bits & 1) == 0 && (y < x || y > x))
+        bits += fabs(y) < fabs(x) ? 1 : -1;
+    return bits_float(bits);
+}
+static inline uint16_t fma_bf16(uint16_t a, uint16_t b, uint16_t c)
+{
+    double product = (double)bf16_to_float(a) * bf16_to_float(b), z = bf16_to_float(c); // exact
+    double sum = product + z, part = sum - product;
+    double lost = (product - (sum - part)) + (z - part); // NaN if the sum is not finite
+    return float_to_bf16(odd_f32(odd_f64(sum, lost)));
+}
+static inline uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    return fma_bf16((uint16_t)a, (uint16_t)b, (uint16_t)c) |
+           (uint32_t)fma_bf16((uint16_t)(a >> 16), (uint16_t)(b >> 16), (uint16_t)(c >> 16)) << 16;
 }
 static inline void e4m3_to_f16(uint32_t out[2], uint32_t codes)
 {

@@ -50,6 +50,11 @@ DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits)
     asm("lop3.b32 %0, %1, %2, %3, 0xEA;\n" : "=r"(y) : "r"(x), "r"(mask), "r"(bits));
     return y;
 }
+// Returns x rotated left by 1 to 31 bits in one instruction; of two shifts nvcc may make three.
+DEV uint32_t rotate_left(uint32_t x, uint32_t by)
+{
+    return __funnelshift_l(x, x, by);
+}
 // Returns the index of the highest set bit; -1 for 0.
 DEV int find_msb(uint32_t x)
 {
@@ -99,6 +104,13 @@ DEV uint32_t pack_f16(float lo, float hi)
 {
     uint32_t d;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(d) : "f"(hi), "f"(lo));
+    return d;
+}
+// Returns a * b + c of pairs of bfloat16, each rounded once; subnormals are kept.
+DEV uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(d) : "r"(a), "r"(b), "r"(c));
     return d;
 }
 // Widens four FP8 e4m3 codes (kernels/dtype.h) to float16, exactly: out[0] has those of the two low

@@ -377,6 +377,22 @@ static uint16_t bf16_of_f32(float value)
     return (uint16_t)((word + 0x7FFFu + (word >> 16 & 1u)) >> 16);
 }
 
+// The low halves. Rounding to odd in float32 keeps what decides the rounding to bfloat16.
+static uint32_t fma_bf16(uint32_t x, uint32_t y, uint32_t z)
+{
+    feclearexcept(FE_INEXACT);
+    float cut = rounded(FE_TOWARDZERO, fma_of, f32_of_bf16((uint16_t)x), f32_of_bf16((uint16_t)y),
+                        f32_of_bf16((uint16_t)z));
+    uint32_t word;
+    memcpy(&word, &cut, 4);
+    word |= fetestexcept(FE_INEXACT) != 0;
+    memcpy(&cut, &word, 4);
+    return bf16_of_f32(cut);
+}
+
+OP3(fma_bf16x2, uint32_t, uint32_t, uint32_t, uint32_t,
+    fma_bf16(x[l] >> 16, y[l] >> 16, z[l] >> 16) << 16 | fma_bf16(x[l], y[l], z[l]))
+
 static uint16_t f16_of_e4m3(uint32_t code)
 {
     uint16_t sign = (uint16_t)((code & 0x80) << 8);
@@ -654,6 +670,7 @@ const struct ptx_form ptx_alu_forms[] = {
     {"fma.rn.ftz.f32", "w444", fma_f32_ftz, 0},
     {"fma.rn.f64", "d888", fma_f64, 0},
     {"fma.rm.f32", "w444", fma_rm_f32, 0},
+    {"fma.rn.bf16x2", "w444", fma_bf16x2, 0},
     {"div.rn.f32", "w44", div_f32, 0},
     {"div.rn.ftz.f32", "w44", div_f32_ftz, 0},
     {"div.full.f32", "w44", div_f32, 0},

@@ -294,6 +294,16 @@ void test_values_of_floats(void **state)
          {0x3FF0000000000001, 0x3FF0000000000001, 0xBFF0000000000002},
          0x3970000000000000}, // 2^-104
         {"fma.rm.f32", "w444", NULL, {ONE, 0x33C00000, ONE}, ONE},
+        // Pairs of bfloat16; the values were computed with fractions of integers.
+        {"fma.rn.bf16x2", "w444", NULL, {0x3FC03FC1, 0x3FC03F81, 0xBF800000}, 0x3FA03FC3},
+        {"fma.rn.bf16x2", "w444", NULL, {0x00408040, 0x7E807E80, 0x80008000}, 0x3F00BF00},
+        {"fma.rn.bf16x2", "w444", NULL, {0x00008000, 0x7E803F80, 0x80008000}, 0x00008000},
+        {"fma.rn.bf16x2", "w444", NULL, {0x00010003, 0x3F003F00, 0x80008000}, 0x00000002},
+        {"fma.rn.bf16x2", "w444", NULL, {0x40003FC0, 0x7F007F00, 0x80008000}, 0x7F807F40},
+        // a tie, which the addend decides
+        {"fma.rn.bf16x2", "w444", NULL, {0x3F883F88, 0x3F883F88, 0x00018001}, 0x3F913F90},
+        {"fma.rn.bf16x2", "w444", NULL, {0x7F7F7F00, 0x40003FC0, 0xFF7FFF40}, 0x7F7F0000},
+        {"fma.rn.bf16x2", "w444", NULL, {0x7F803F80, 0x0000BF80, 0x00003F80}, 0x7FFF0000},
         {"div.rn.f32", "w44", NULL, {ONE, THREE}, 0x3EAAAAAB},
         {"div.rn.f32", "w44", NULL, {0, 0}, CANONICAL},
         {"div.rn.ftz.f32", "w44", NULL, {ONE, THREE}, 0x3EAAAAAB},

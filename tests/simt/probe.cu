@@ -94,6 +94,21 @@ static __device__ void run_e4m3(const probe_args &p, uint32_t lane)
     }
 }
 
+// Factors and addends as they are, then with exponents near each other; products of codes E2M1 as
+// codes_math.h has them.
+static __device__ void run_fma_bf16(const probe_args &p, uint32_t lane)
+{
+    for (uint32_t i = lane; i < 512; i += 32) {
+        uint32_t a = p.in[i], b = p.in[512 + i], c = p.in[1024 + i];
+        const uint32_t near = 0x87FF87FFu, one = 0x3C003C00u, none = 0x80008000u;
+        p.out[i] = fma_bf16x2(a, b, c);
+        p.out[512 + i] = fma_bf16x2((a & near) | one, (b & near) | one, (c & near) | one);
+        p.out[1024 + i] =
+            fma_bf16x2(fma_bf16x2(a & 0x81C081C0u, 0x7E807E80u, none), b & 0x7F807F80u, none);
+        p.out[1536 + i] = rotate_left(a, 1) ^ rotate_left(b, 10) ^ rotate_left(c, 31);
+    }
+}
+
 static __device__ void run_approx(const probe_args &p, uint32_t lane)
 {
     for (uint32_t i = lane; i < 512; i += 32) {
@@ -148,6 +163,9 @@ static __global__ void __launch_bounds__(32) probe_warp(probe_args p)
         break;
     case PROBE_E4M3:
         run_e4m3(p, lane);
+        break;
+    case PROBE_FMA_BF16:
+        run_fma_bf16(p, lane);
         break;
     default:
         run_vector(p, lane);
@@ -323,9 +341,9 @@ static __global__ void __launch_bounds__(32) lint_kernel(lint_args p)
 const char *probe_name(enum probe probe)
 {
     static const char *const name[PROBE_COUNT] = {
-        "mma_bf16", "mma_f16", "ldsm_x4",      "ldsm_x4_t",     "movm_t",
-        "shuffle",  "ballot",  "cp_async",     "convert",       "approx",
-        "atomic",   "vector",  "last_arriver", "named_barrier", "e4m3"};
+        "mma_bf16",     "mma_f16",       "ldsm_x4", "ldsm_x4_t", "movm_t", "shuffle",
+        "ballot",       "cp_async",      "convert", "approx",    "atomic", "vector",
+        "last_arriver", "named_barrier", "e4m3",    "fma_bf16x2"};
     return name[probe];
 }
 

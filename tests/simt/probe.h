@@ -30,6 +30,7 @@ enum probe {
     PROBE_LAST_ARRIVER,
     PROBE_NAMED_BARRIER,
     PROBE_E4M3,
+    PROBE_FMA_BF16,
     PROBE_COUNT
 };
 const char *probe_name(enum probe probe);

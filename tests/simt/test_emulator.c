@@ -280,6 +280,63 @@ static void test_e4m3(void **state)
     }
 }
 
+// Returns the bfloat16 nearest to x, a normal number in its range.
+static uint16_t bf16_nearest(double x)
+{
+    int exponent;
+    double near = nearbyint(ldexp(frexp(x, &exponent), 8)); // 128 to 256
+    return f32_to_bf16((float)ldexp(near, exponent - 8));
+}
+
+// Sums at the ends of the range and ties that the addend decides, whose values were computed with
+// fractions of integers; random sums that double has exactly; and products of E2M1.
+static void test_sums_of_bf16(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t a, b, c, want;
+    } known[] = {
+        {0x3FC03FC1, 0x3FC03F81, 0xBF800000, 0x3FA03FC3},
+        {0x00408040, 0x7E807E80, 0x80008000, 0x3F00BF00},
+        {0x00008000, 0x7E803F80, 0x80008000, 0x00008000},
+        {0x3F0040C0, 0x00400040, 0x80008000, 0x00200140},
+        {0x00010003, 0x3F003F00, 0x80008000, 0x00000002},
+        {0x40003FC0, 0x7F007F00, 0x80008000, 0x7F807F40},
+        {0x3F883F88, 0x3F883F88, 0x00018001, 0x3F913F90},
+        {0x7F7F7F00, 0x40003FC0, 0xFF7FFF40, 0x7F7F0000},
+        {0x7F807FC0, 0x00003F80, 0x00000000, 0x7FFF7FFF},
+        {0x7F803F80, 0xBF80BF80, 0x3F803F80, 0xFF800000},
+    };
+    enum { KNOWN = sizeof known / sizeof known[0] };
+    fill_random();
+    for (int i = 0; i < KNOWN; i++) {
+        in[i] = known[i].a;
+        in[512 + i] = known[i].b;
+        in[1024 + i] = known[i].c;
+    }
+    run(PROBE_FMA_BF16);
+    for (int i = 0; i < KNOWN; i++)
+        assert_int_equal(out[i], known[i].want);
+    for (int i = 0; i < 512; i++)
+        for (int h = 0; h < 2; h++) {
+            double near[3];
+            for (int k = 0; k < 3; k++)
+                near[k] = (double)bf16_to_f32((half_of(in[512 * k + i], h) & 0x87FF) | 0x3C00);
+            double sum = near[0] * near[1] + near[2];
+            assert_int_equal(half_of(out[512 + i], h), sum == 0 ? 0 : bf16_nearest(sum));
+            uint16_t code = half_of(in[i], h) & 0x81C0, scale = half_of(in[512 + i], h) & 0x7F80;
+            if (scale == 0 || scale >= 0x7E80) // products may be NaN or infinite
+                continue;
+            double value = ldexp((double)bf16_to_f32(code), 126) * (double)bf16_to_f32(scale);
+            assert_true((double)bf16_to_f32(half_of(out[1024 + i], h)) == value);
+        }
+    for (int i = 0; i < 512; i++) {
+        uint32_t a = in[i], b = in[512 + i], c = in[1024 + i];
+        uint32_t turned = (a << 1 | a >> 31) ^ (b << 10 | b >> 22) ^ (c << 31 | c >> 1);
+        assert_int_equal(out[1536 + i], turned);
+    }
+}
+
 static void test_approximations(void **state)
 {
     (void)state;
@@ -571,13 +628,21 @@ static void test_last_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mma),          cmocka_unit_test(test_mma_vectors),
-        cmocka_unit_test(test_matrix_moves), cmocka_unit_test(test_shuffles),
-        cmocka_unit_test(test_async_copies), cmocka_unit_test(test_conversions),
-        cmocka_unit_test(test_e4m3),         cmocka_unit_test(test_approximations),
-        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_lint),         cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_captures),     cmocka_unit_test(test_last_error),
+        cmocka_unit_test(test_mma),
+        cmocka_unit_test(test_mma_vectors),
+        cmocka_unit_test(test_matrix_moves),
+        cmocka_unit_test(test_shuffles),
+        cmocka_unit_test(test_async_copies),
+        cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_e4m3),
+        cmocka_unit_test(test_sums_of_bf16),
+        cmocka_unit_test(test_approximations),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lint),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_captures),
+        cmocka_unit_test(test_last_error),
     };
     return cmocka_run_group_tests_name("emulator", tests, setup, NULL);
 }
