@@ -30,7 +30,7 @@ STREAMS = ("gemm_small", "strip_", "rms_", "layer_", "swiglu", "gate_codes", "qu
 # It describes the launch, not the model, and changes with the launch.
 PLAN = {"part_keys": 1024, "parts_a_processor": 6, "merged_a_tile": 4, "filled_least": 4, "blocks_a_processor": 0, "merge_launched": False, "prefill_warp_rows": 32}
 MERGE = "attention, merge of three parts"
-FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "FADD2"}
+FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "HMUL2", "FADD2"}
 SPECIAL = {"MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV"}
 OTHERS = {"HMMA", "LDS", "LDSM", "LDG", "STG", "STS", "LDGSTS", "SHFL", "BRA", "BSSY", "BSYNC", "BAR", "LDC", "ULDC", "EXIT", "NOP",
           "ATOMS", "ATOM", "RED", "S2R", "S2UR", "WARPSYNC", "DEPBAR", "LDGDEPBAR", "MOVM", "CS2R", "VOTE", "R2UR"}

@@ -7,9 +7,7 @@
 // columns 8t to 8t + 7. A panel has an even number of slabs, the last of which may be zeros. The
 // order of the codes in a word needs the fewest instructions to read (codes_math.h): the lowest
 // four bits have the code of column 8t + 7, then follow those of 8t to 8t + 6. A word of MXFP4 has
-// even columns in its low half, odd ones in its high half; the signs of the four codes of a half
-// are bits 15, 7, 8 and 0, and the other bits of these codes begin at bits 9, 1, 4 and 12. After
-// the panels follow the scales:
+// its bits where e2m1_pairs (codes_math.h) finds them. After the panels follow the scales:
 //
 //   [panel][group][r < 8]  u32: of row r in the low half, of row r + 8 in the high half; float16,
 //                          for MXFP4 bfloat16 (2^(e - 127)). With zero points or minima a second

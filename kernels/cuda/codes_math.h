@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes elements from 4-bit codes (codes.h). The value of an element is exact in float32, or
-// rounded once where a minimum is added, and is then rounded to T: these are the bits of the
-// element of T that a conversion of the checkpoint would store, so a product with codes has the
-// bits of a product with these elements.
+// Computes elements from 4-bit codes (codes.h). The value of an element is exact in float32 (of
+// MXFP4: in bfloat16, or infinite), or rounded once where a minimum is added, and is then rounded
+// to T: these are the bits of the element of T that a conversion of the checkpoint would store, so
+// a product with codes has the bits of a product with these elements.
 #pragma once
 
 #include "kernels/cuda/codes.h"
@@ -35,6 +35,7 @@ template <int KIND, int RUN> struct codes {
 // a minimum is added, the base is subtracted first.
 struct code_factors {
     float factor, addend128, addend2048;
+    uint32_t pair; // MXFP4, in place of these: the scale twice, in bfloat16
 };
 
 // The scales of rows r and r + 8 in a group, as they are stored.
@@ -63,10 +64,11 @@ template <int KIND, int RUN> struct code_lane {
         group_shift = a.group_shift;
         first = 0;
     }
-    // Returns the group of a slab.
+    // Returns the group of a slab. Only codes with a zero point have groups of several slabs.
     __device__ __forceinline__ uint32_t group_of(uint32_t slab) const
     {
-        return RUN > 1 ? slab / RUN : slab >> group_shift;
+        bool several = KIND == CODES_EIGHT || KIND == CODES_ZERO;
+        return RUN > 1 ? slab / RUN : several ? slab >> group_shift : slab;
     }
     // Returns the place of a slab, and of those counted from there if it is a multiple of four.
     __device__ __forceinline__ code_lane after(uint32_t slab) const
@@ -111,11 +113,11 @@ static __device__ __forceinline__ float small_float(uint32_t x)
 template <int KIND>
 static __device__ __forceinline__ code_factors code_factors_of(const code_words &w, uint32_t half)
 {
-    code_factors s = {0, 0, 0};
+    code_factors s = {0, 0, 0, 0};
     uint16_t scale = (uint16_t)(half ? w.scale >> 16 : w.scale);
     uint32_t other = half ? w.other >> 16 : w.other & 0xFFFFu;
     if (KIND == CODES_E2M1) {
-        s.factor = mul_rn(bf16_to_float(scale), 0x1p14f); // infinite for scales from 2^114 on
+        s.pair = byte_perm(w.scale, 0, half ? 0x3232u : 0x1010u);
     } else if (KIND == CODES_NESTED) {
         uint16_t least = (uint16_t)(half ? w.least >> 16 : w.least);
         s.factor = mul_rn(f16_to_float((uint16_t)other), small_float(scale & 255u));
@@ -132,33 +134,52 @@ static __device__ __forceinline__ code_factors code_factors_of(const code_words 
     return s;
 }
 
+// Returns the eight codes of a word of MXFP4 as pairs of bfloat16, the value of E2M1 times 2^-126:
+// its exponent and mantissa are bits 6 to 8, so that 0.5 is subnormal, and its sign is bit 15.
+// Three pairs are rotated into place; the bits of the last are moved by three distances in one
+// multiply.
+static __device__ __forceinline__ uint4 e2m1_pairs(uint32_t word)
+{
+    const uint32_t bits = 0x81C081C0u;
+    uint4 pairs = {word & bits, rotate_left(word, 10) & bits, rotate_left(word, 13) & bits,
+                   (word & 0x1B001Bu) * (1u << 3 | 1u << 8 | 1u << 14) & bits};
+    return pairs;
+}
+
+// Multiplies a pair of e2m1_pairs by 2^126 and by the scale, from 2^-127 to 2^127. The results are
+// exact, or infinite; adding -0 keeps the sign of zero. mul.bf16x2 would need sm_90.
+static __device__ __forceinline__ uint32_t e2m1_scaled(uint32_t pair, uint32_t scale, bf16)
+{
+    const uint32_t none = 0x80008000u;
+    return fma_bf16x2(fma_bf16x2(pair, 0x7E807E80u, none), scale, none);
+}
+// As above; then rounded to float16, in which the infinite ones are infinite, too.
+static __device__ __forceinline__ uint32_t e2m1_scaled(uint32_t pair, uint32_t scale, f16)
+{
+    uint32_t x = e2m1_scaled(pair, scale, bf16());
+    return pack_f16(bits_float(x << 16), bits_float(x & 0xFFFF0000u));
+}
+
 // Computes the eight elements of a word of codes.
 template <int KIND, class T>
 static __device__ __forceinline__ uint4 code_elements(uint32_t word, code_factors s, T)
 {
-    float v[8];
     if (KIND == CODES_E2M1) {
-        // Pairs of float16 numbers, the value of E2M1 times 2^-14: its exponent and mantissa are at
-        // the lowest exponent bits, so that 0.5 is subnormal.
-        const uint32_t pair[4] = {word & 0x8E008E00u, word << 8 & 0x8E008E00u,
-                                  and_or(word << 5, 0x0E000E00u, word << 7 & 0x80008000u),
-                                  and_or(word >> 3, 0x0E000E00u, word << 15 & 0x80008000u)};
+        uint4 p = e2m1_pairs(word);
+        uint4 w = {e2m1_scaled(p.x, s.pair, T()), e2m1_scaled(p.y, s.pair, T()),
+                   e2m1_scaled(p.z, s.pair, T()), e2m1_scaled(p.w, s.pair, T())};
+        return w;
+    }
+    float v[8];
+    const uint32_t turned[4] = {word << 8, word, word >> 8, byte_perm(word, word, 0x1032u)};
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            v[2 * i] = mul_rn(f16_to_float((uint16_t)pair[i]), s.factor);
-            v[2 * i + 1] = mul_rn(f16_to_float((uint16_t)(pair[i] >> 16)), s.factor);
-        }
-    } else {
-        const uint32_t turned[4] = {word << 8, word, word >> 8, byte_perm(word, word, 0x1032u)};
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float x = bits_float(and_or(turned[i], 0xF000u, 0x45000000u));  // 2048 + code
-            float y = bits_float(and_or(turned[i], 0xF0000u, 0x43000000u)); // 128 + code
-            bool exact = KIND == CODES_EIGHT || KIND == CODES_ZERO;
-            v[2 * i] = exact ? fmaf(x, s.factor, s.addend2048)
-                             : fmaf(add_rn(x, -2048.0f), s.factor, s.addend128);
-            v[2 * i + 1] = fmaf(exact ? y : add_rn(y, -128.0f), s.factor, s.addend128);
-        }
+    for (int i = 0; i < 4; i++) {
+        float x = bits_float(and_or(turned[i], 0xF000u, 0x45000000u));  // 2048 + code
+        float y = bits_float(and_or(turned[i], 0xF0000u, 0x43000000u)); // 128 + code
+        bool exact = KIND == CODES_EIGHT || KIND == CODES_ZERO;
+        v[2 * i] = exact ? fmaf(x, s.factor, s.addend2048)
+                         : fmaf(add_rn(x, -2048.0f), s.factor, s.addend128);
+        v[2 * i + 1] = fmaf(exact ? y : add_rn(y, -128.0f), s.factor, s.addend128);
     }
     uint4 w = {pack2(v, T()), pack2(v + 2, T()), pack2(v + 4, T()), pack2(v + 6, T())};
     return w;

@@ -11,13 +11,14 @@ static __device__ __forceinline__ uint32_t code_word_order(enum weight_format fo
 {
     if (format != WEIGHT_MXFP4)
         return word << 4 | word >> 28;
-    const uint32_t value[4] = {9, 1, 4, 12}, sign[4] = {15, 7, 8, 0}; // bits of a half
-    uint32_t out = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        uint32_t code = word >> 4 * i & 15u;
-        out |= ((code & 7u) << value[i / 2] | code >> 3 << sign[i / 2]) << i % 2 * 16;
+    uint32_t pair[4];
+    for (uint32_t i = 0; i < 4; i++) { // as e2m1_pairs (codes_math.h) returns them
+        uint32_t low = word >> 8 * i & 15u, high = word >> (8 * i + 4) & 15u;
+        uint32_t both = low | high << 16;
+        pair[i] = (both & 0x70007u) << 6 | (both & 0x80008u) << 12;
     }
-    return out;
+    return pair[0] | pair[1] >> 10 | pair[1] << 22 | pair[2] >> 13 | pair[2] << 19 |
+           (pair[3] >> 3 & 0x180018u) | (pair[3] >> 8 & 0x10001u) | (pair[3] >> 14 & 0x20002u);
 }
 
 // Stores columns [column, column + 8) of a row. row: counted from the first row of `to`.

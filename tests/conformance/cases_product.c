@@ -137,6 +137,56 @@ static void codes_case(struct trial *t, enum dtype act, uint64_t seed)
                t->api->ops->gemm(t->stream, &args) == STATUS_INVALID);
 }
 
+// MXFP4 with scales at the ends of their range and where float16 and bfloat16 end. In each row one
+// element is not zero, unless the scale is NaN, so that y has single elements.
+static void e2m1_case(struct trial *t, enum dtype act)
+{
+    static const uint8_t exponents[] = {0,   1,   101, 102, 103, 127, 141,
+                                        142, 241, 252, 253, 254, 255};
+    static const float factors[] = {1, -1024, 0x1p-10f};
+    enum { N = 16 * sizeof exponents, K = 32, ROWS = 40 };
+    uint8_t codes[N][K / 2], scales[N];
+    float want[N];
+    trial_begin(t, 9890);
+    float *x = trial_heap(t, ROWS * K * sizeof *x);
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t code = i % 16, column = i * 7 % K;
+        memset(codes[i], 0x80, sizeof codes[i]); // zeros of both signs
+        codes[i][column / 2] = (uint8_t)(code << column % 2 * 4);
+        scales[i] = exponents[i / 16];
+        want[i] = trial_rounded(ldexpf((float)weight_e2m1_twice(code), scales[i] - 128), act);
+        want[i] = scales[i] == 255 ? NAN : want[i];
+    }
+    for (uint32_t i = 0; i < ROWS * K; i++)
+        x[i] = factors[i / K % 3];
+    struct weight_int4 arrays = {
+        .codes = codes, .scales = scales, .n = N, .k = K, .group = 32, .e2m1 = true};
+    struct weight_source source = {
+        .fd = -1, .rows = N, .cols = K, .format = WEIGHT_MXFP4, .int4 = &arrays};
+    struct weight w = {.shape = {.use = WEIGHT_PRODUCT, .n = N, .k = K, .part_count = 1}};
+    w.shape.parts[0] = (struct weight_codes){WEIGHT_MXFP4, N};
+    w.bytes = t->api->weight_bytes(t->device, &w.shape);
+    w.data = trial_device(t, w.bytes);
+    trial_true(t, "extreme scales are loaded",
+               t->api->weight_put(t->device, &w, 0, &source, NULL) == STATUS_OK &&
+                   t->api->weight_finish(t->device, &w, NULL) == STATUS_OK);
+    struct gemm_args args = {act, DTYPE_F32, NULL, &w, NULL, NULL, 0, K, N};
+    args.x = trial_put_floats(t, x, ROWS * K, act);
+    args.y = trial_device(t, ROWS * N * sizeof(float));
+    for (args.rows = 1; args.rows <= ROWS; args.rows += ROWS - 1) {
+        uint32_t wrong = 0;
+        trial_true(t, "gemm of extreme scales runs",
+                   t->api->ops->gemm(t->stream, &args) == STATUS_OK);
+        const float *y = trial_fetch_floats(t, args.y, args.rows * N, DTYPE_F32);
+        for (uint32_t i = 0; i < args.rows * N; i++) {
+            float product = want[i % N] * factors[i / N % 3]; // a subnormal sum may be rounded
+            wrong += fpclassify(product) != FP_SUBNORMAL && y[i] != product &&
+                     !(isnan(y[i]) && isnan(product));
+        }
+        trial_true(t, "gemm of extreme scales has the elements of a conversion", wrong == 0);
+    }
+}
+
 // Returns FP8 weights of n rows, with scales of blocks or of rows.
 static struct trial_weight fp8_make(struct trial *t, uint32_t n, uint32_t k, bool blocks,
                                     enum fp8_source from)
@@ -496,6 +546,8 @@ void try_gemm(struct trial *t, enum dtype act)
 {
     for (uint64_t i = 0; codes_tried(t, act) && i < trial_cases(act == DTYPE_F16 ? 8 : 32); i++)
         codes_case(t, act, 9900 + i);
+    if (codes_tried(t, act) && codes_are_storage(t) && t->facts.codes >> WEIGHT_MXFP4 & 1)
+        e2m1_case(t, act);
     bool half = act == DTYPE_BF16 || act == DTYPE_F16;
     for (uint64_t i = 0; t->facts.e4m3 && half && i < (trial_few > 0 ? 6 : 24); i++)
         fp8_case(t, act, 9960 + i);

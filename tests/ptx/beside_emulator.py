@@ -25,7 +25,7 @@ import gpu_words  # noqa: E402
 APPROXIMATE = ("activate in float32", "activate in float16", "swiglu in float32")
 VECTORS = pathlib.Path(__file__).resolve().parents[1] / "simt/mma_vectors.txt"
 KINDS = 54  # ops with types
-CASES = {"": 2038, "types": 1570}  # of the complete run, and of few of each kind
+CASES = {"": 2040, "types": 1572}  # of the complete run, and of few of each kind
 SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the fast ops; make soak runs the others
 
 
