@@ -24,7 +24,7 @@ import sass  # noqa: E402
 from cards import cards  # noqa: E402
 
 STREAMS = ("gemm_small", "strip_", "rms_", "layer_", "swiglu", "gate_codes", "quantize", "qkv_post", "sample_")
-# The default launch of attention (attn_plan.c, attn.h): maximum keys of a part; parts per SM that shorter parts aim at (0: all parts have
+# The default launch of attention (attn_plan.c, attn_launch.h): maximum keys of a part; parts per SM that shorter parts aim at (0: all parts have
 # the maximum); parts merged in the assumed time of a tile, and parts per SM of which at least one is filled (for longer parts of long
 # rows); blocks per SM (0: as many as fit); whether a separate launch merges parts, even if there are none; query rows of a prefill warp.
 # It describes the launch, not the model, and changes with the launch.

@@ -2,7 +2,7 @@
 // Chooses the attention kernel of a call; also the plain kernel for float32, for a KV type other
 // than the activation type and fp8, and for a bias by distance or sinks with heads of other than 64
 // columns.
-#include "kernels/cuda/attn.h"
+#include "kernels/cuda/attn_launch.h"
 #include "kernels/cuda/e4m3.h"
 
 static __device__ __forceinline__ float kv_load(const void *row, enum dtype dtype, uint32_t i)

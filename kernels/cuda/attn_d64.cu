@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for the head dim 64: four instances of attn.h (two types; four warps and one warp).
-#include "kernels/cuda/attn.h"
+#include "kernels/cuda/attn_launch.h"
 
 const struct attn_kernels attn_d64 = kernels_of<64, 128>();
