@@ -610,19 +610,22 @@ def test_locks_exclude_in_both_directions():
         repo = hub.add("org/big", big())
         etag = etag_of("model.safetensors", repo.files["model.safetensors"])
         lock = place.cache / f".locks/models--org--big/{etag}.lock"
+        release = place.cache / "release"
         holder = hugging_face(place, f"""
 import pathlib, time
 from huggingface_hub.utils import WeakFileLock
 pathlib.Path({str(lock.parent)!r}).mkdir(parents=True)
 with WeakFileLock({str(lock)!r}):
     print("held", flush=True)
-    time.sleep(1)
+    while not pathlib.Path({str(release)!r}).exists():
+        time.sleep(0.01)
     print("released", flush=True)""")
         assert holder.stdout.readline() == "held\n"
         hub.slow = 0.02
         process = place.start("pull", "org/big")
         assert any("waiting for another process that downloads org/big" in line for line in iter(process.stderr.readline, ""))
         assert not [r for r in hub.requests if r.role == "cdn"]
+        release.touch()
         assert output_of(holder) == "released"
         while not [r for r in hub.requests if r.role == "cdn"]:
             time.sleep(0.01)
