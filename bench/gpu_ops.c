@@ -136,8 +136,9 @@ static void ops_run(struct bench *b)
 }
 
 // Prints what the device chose at its start, among others the FP8 products of the library.
-static void note_print(const char *line)
+static void note_print(uint32_t index, const char *line)
 {
+    (void)index;
     printf("note: %s\n", line);
 }
 

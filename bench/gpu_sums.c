@@ -98,8 +98,9 @@ static void *rank_run(void *argument)
 }
 
 // Prints how the sums are made.
-static void line_print(const char *line)
+static void line_print(uint32_t index, const char *line)
 {
+    (void)index;
     if (strncmp(line, "sums of ranks", 13) == 0)
         printf("%s\n", line);
 }

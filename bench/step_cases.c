@@ -85,8 +85,9 @@ const struct step_shape *shape_find(const char *name)
 }
 
 // Prints what a start chose, among others how products are computed.
-static void note_print(const char *line)
+static void note_print(uint32_t index, const char *line)
 {
+    (void)index;
     printf("note: %s\n", line);
 }
 

@@ -12,38 +12,17 @@
 static const char *const names[] = {
     [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
 
-static _Atomic(const char *) plugin; // name of its kind of devices if several are open, else NULL
+// The name of the plugin's kind of devices if several are open, else NULL.
+static _Atomic(const char *) several;
 
-static void device_note(const char *line)
+// Logs a line of the plugin, which names the device if several are open.
+static void device_note(uint32_t index, const char *line)
 {
-    log_line(LOG_INFO, "%s", line);
-}
-
-// Logs a line of the plugin about one of several devices.
-static void gpu_note(uint32_t index, const char *line)
-{
-    const char *kind = atomic_load(&plugin);
+    const char *kind = atomic_load(&several);
     if (kind)
         log_line(LOG_INFO, "%s:%u: %s", kind, index, line);
     else
-        device_note(line);
-}
-
-// The plugin does not pass which device a line is about, so each has its own function.
-#define GPUS(X)                                                                                    \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define GPU_NOTE(index)                                                                            \
-    static void note_##index(const char *line)                                                     \
-    {                                                                                              \
-        gpu_note(index, line);                                                                     \
-    }
-#define GPU_NOTE_NAME(index) note_##index,
-GPUS(GPU_NOTE)
-
-static void (*note_of(uint32_t index))(const char *line)
-{
-    static void (*const notes[])(const char *) = {GPUS(GPU_NOTE_NAME)};
-    return index < sizeof notes / sizeof notes[0] ? notes[index] : device_note;
+        log_line(LOG_INFO, "%s", line);
 }
 
 // Opens the device that `d` names. device_acquire adds it to the count of the list afterwards.
@@ -63,7 +42,7 @@ static enum status device_open(struct loaded_device *d, const struct device_sett
         return status;
     d->options.cache_folder = settings->device_cache;
     d->options.serial = !settings->overlap_kernels;
-    d->options.note = note_of(d->index);
+    d->options.note = device_note;
     return d->api->open(&d->device, &d->options, err);
 }
 
@@ -87,7 +66,7 @@ static enum status device_acquire(struct device_list *list, struct loaded_device
     d->api->facts(d->device, &d->facts);
     list->count++;
     if (list->count > 1 && kind != DEVICE_CPU)
-        atomic_store(&plugin, names[kind]);
+        atomic_store(&several, names[kind]);
     return STATUS_OK;
 }
 

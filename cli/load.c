@@ -166,7 +166,6 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
     while (ranks->count < size && status == STATUS_OK) {
         struct device_options rank = device->options;
         rank.index = gpus ? m->choices[ranks->count]->index : ranks->count;
-        rank.note = gpus ? m->choices[ranks->count]->options.note : device->options.note;
         rank.ranks = gpus ? all : size;
         rank.parent = gpus ? NULL : device->device;
         rank.exact = device->facts.exact;

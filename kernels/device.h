@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 21, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4, GRAPH_FEW_ROWS = 64 };
+enum { DEVICE_ABI = 22, DEVICE_NEED_MAX = 24, PRODUCT_ROWS_UNIT = 4, GRAPH_FEW_ROWS = 64 };
 
 struct device;
 struct threads; // kernels/cpu/threads.h
@@ -31,8 +31,8 @@ struct device_options {
     int exact;        // 1: exact mode (docs/ARCHITECTURE.md); 0: off; -1: the device's default
     bool serial;      // cuda: true if kernels must not overlap, even on cards that can overlap them
     uint32_t ways;    // cuda: bits of enum device_way (ways.h); 0: the defaults
-    const char *cache_folder;       // folder of the file of tuned algorithms; NULL: no file
-    void (*note)(const char *line); // logs a line; NULL: nothing is logged
+    const char *cache_folder; // folder of the file of tuned algorithms; NULL: no file
+    void (*note)(uint32_t index, const char *line); // logs a line about GPU `index`; NULL: no log
     uint32_t ranks; // number of ranks that share the model (cuda then loads NCCL); 0: not split
     // cpu: NULL, or the device that this one is a part of, as rank `index` of `ranks`. The device
     // then gets a share of that device's number of threads (at least one per rank), and its streams

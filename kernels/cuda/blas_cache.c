@@ -118,7 +118,7 @@ void tuned_read(struct blas *blas, const struct device *device)
     snprintf(line, sizeof line, "%s: %s; keeps %u tuned products, times the others again",
              blas->cache, wrong, blas->tuned_count);
     if (device->options.note)
-        device->options.note(line);
+        device->options.note(device->options.index, line);
     file_write(blas);
 }
 

@@ -252,7 +252,7 @@ void blas_fp8_ask(struct stream *stream)
             "this card; it multiplies strips that are converted to 16 bits, or weft's kernels do",
             cublasLtGetVersion());
     if (stream->device->options.note)
-        stream->device->options.note(line);
+        stream->device->options.note(stream->device->options.index, line);
 }
 
 // Copies the scales of 16 rows to those of blocks. Returns false if the groups of a block differ.

@@ -109,7 +109,7 @@ static void choices_log(const struct stream *stream)
              by[BY_LIBRARY], by[BY_SMALL], by[BY_WIDE],
              (double)(clock_ns() - blas->tune_began_ns) * 1e-9, missed);
     if (stream->device->options.note)
-        stream->device->options.note(line);
+        stream->device->options.note(stream->device->options.index, line);
 }
 
 uint32_t blas_tune(struct stream *stream, uint32_t rows)

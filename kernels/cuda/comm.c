@@ -225,7 +225,7 @@ static void windows_note(const struct comm *comm, const struct stream *first, bo
     snprintf(line, sizeof line, "sums of ranks: NCCL %d.%d.%d, %s", version / 10000,
              version % 10000 / 100, version % 100, how);
     if (device->options.note)
-        device->options.note(line);
+        device->options.note(device->options.index, line);
 }
 
 // Registers the windows, if all ranks of all processes can. No process may begin if another one

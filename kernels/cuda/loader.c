@@ -25,8 +25,9 @@ enum {
 static void direct_refused(struct device *device)
 {
     if (!device->direct_refused && device->options.note)
-        device->options.note("weights are read through the page cache: the file system refuses "
-                             "O_DIRECT");
+        device->options.note(
+            device->options.index,
+            "weights are read through the page cache: the file system refuses O_DIRECT");
     device->direct_refused = true;
 }
 

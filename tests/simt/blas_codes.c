@@ -20,8 +20,9 @@ struct codes_fixture {
 
 static struct codes_fixture *opened;
 
-static void hear(const char *line)
+static void hear(uint32_t index, const char *line)
 {
+    (void)index;
     if (strncmp(line, "FP8 weights: ", 13) == 0)
         snprintf(opened->said, sizeof opened->said, "%s", line);
 }

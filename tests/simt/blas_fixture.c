@@ -8,8 +8,9 @@ char folder[] = "/tmp/weft-blas-XXXXXX";
 char noted[512];
 uint32_t notes;
 
-static void note(const char *line)
+static void note(uint32_t index, const char *line)
 {
+    (void)index;
     snprintf(noted, sizeof noted, "%s", line);
     notes++;
 }

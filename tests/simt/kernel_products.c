@@ -230,8 +230,9 @@ void test_three_pieces(void **state)
 
 static uint32_t notes;
 
-void note(const char *line)
+void note(uint32_t index, const char *line)
 {
+    (void)index;
     assert_non_null(strstr(line, "O_DIRECT"));
     notes++;
 }

@@ -33,7 +33,8 @@ float load(const void *from, enum dtype dtype, size_t i);
 // Returns a host array of random numbers that the type can represent (the caller frees it), and a
 // device array of the same numbers.
 void *random_array(enum dtype dtype, size_t count, float size, void **on_device);
-void note(const char *line); // the device's log function; counts lines about refused files
+void note(uint32_t index,
+          const char *line); // the device's log function; counts lines about refused files
 
 void test_products(void **state);
 void test_staging(void **state);

@@ -36,8 +36,9 @@ struct pair {
 
 static char noted[256]; // last line about the sums of ranks
 
-static void line_note(const char *line)
+static void line_note(uint32_t index, const char *line)
 {
+    (void)index;
     if (strncmp(line, "sums of ranks: ", 15) == 0)
         strncpy(noted, line + 15, sizeof noted - 1);
 }
