@@ -12,10 +12,10 @@
 static const char *const names[] = {
     [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
 
-// The name of the plugin's kind of devices if several are open, else NULL.
+// The name of the GPUs' kind if several of them are used, else NULL.
 static _Atomic(const char *) several;
 
-// Logs a line of the plugin, which names the device if several are open.
+// Logs a line of the plugin, after the name of the GPU if several are used.
 static void device_note(uint32_t index, const char *line)
 {
     const char *kind = atomic_load(&several);
@@ -60,13 +60,14 @@ static enum status device_acquire(struct device_list *list, struct loaded_device
     struct loaded_device *d = *out = &list->at[list->count];
     *d = (struct loaded_device){.kind = kind, .index = index};
     snprintf(d->label, sizeof d->label, kind == DEVICE_CPU ? "%s" : "%s:%u", names[kind], index);
+    for (uint32_t i = 0; i < list->count; i++)
+        if (kind != DEVICE_CPU && list->at[i].kind == kind)
+            atomic_store(&several, names[kind]);
     enum status status = device_open(d, settings, err);
     if (status != STATUS_OK)
         return status;
     d->api->facts(d->device, &d->facts);
     list->count++;
-    if (list->count > 1 && kind != DEVICE_CPU)
-        atomic_store(&several, names[kind]);
     return STATUS_OK;
 }
 

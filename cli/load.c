@@ -223,13 +223,14 @@ static void ends_load(struct loaded_model *m)
                  m->spec.id);
 }
 
-// Logs how the random weights of a folder that declares quantised ones are held.
+// Logs how the random weights of a folder that declares quantised ones are held, without --dtype.
 static void dummy_log(const struct loaded_model *m)
 {
     struct model_outline outline;
     struct error ignored;
     const struct model_facts *facts = &m->plan->facts;
-    if (model_outline_read(&outline, m->spec.folder, &ignored) == STATUS_OK &&
+    if (m->spec.settings.dtype == 0 &&
+        model_outline_read(&outline, m->spec.folder, &ignored) == STATUS_OK &&
         strncmp(outline.format, "quantized", strlen("quantized")) == 0)
         log_line(LOG_INFO, "model '%s': random weights in the format of the folder, %s: held as %s",
                  m->spec.id, outline.format,

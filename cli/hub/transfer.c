@@ -53,7 +53,7 @@ struct segment_request {
     uint64_t wait_ns;       // time before which the request does not begin again; 0: it runs
     uint32_t tries;         // attempts without a byte
     uint32_t hops;          // redirects followed without a byte
-    uint32_t expired;       // addresses without a byte that were valid no longer
+    uint32_t expired;       // answers 403 or 404 of redirect targets since the last byte
     const char *url;        // where the last request went: file->url or a target of it
     bool begun;             // true if the answer's first bytes were checked
     struct hub_answer answer;
@@ -387,7 +387,7 @@ static void request_finish(struct segment_request *c, CURLcode code)
         return;
     }
     // The signed address of a large file is valid for a limited time. When it ends, each connection
-    // gets such an answer, and the first of them asks for a new address.
+    // gets such an answer; those that fail before a new address is known ask the hub for one.
     bool again = c->url != f->url && (c->answer.code == 403 || c->answer.code == 404) &&
                  c->expired++ < EXPIRED_MAX;
     wait_ms = 0;
@@ -395,11 +395,10 @@ static void request_finish(struct segment_request *c, CURLcode code)
     if (f->target == c->url)
         f->target = NULL;
     if (!again)
-        again = hub_is_passing(&c->answer, good ? CURLE_PARTIAL_FILE : code, c->tries, &wait_ms);
+        again = hub_is_passing(&c->answer, good ? CURLE_PARTIAL_FILE : code, c->tries++, &wait_ms);
     if (!again)
         d->status =
             hub_failed(d->client, d->name, &c->answer, good ? CURLE_PARTIAL_FILE : code, d->err);
-    c->tries++;
     c->wait_ns = clock_ns() + wait_ms * 1000000ull + 1;
 }
 

@@ -12,18 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATTERN_MAX = 256, RULES_MAX = 1 << 16, REGEXES_MAX = 512 };
+// POSIX_MAX: \w in a class grows most, from 2 bytes to the 10 of [:alnum:]_; ^( and ) are added.
+enum { PATTERN_MAX = 256, POSIX_MAX = 5 * PATTERN_MAX + 8, RULES_MAX = 1 << 16, REGEXES_MAX = 512 };
 
 enum rule_match {
     RULE_NAME,  // the entire name
     RULE_PART,  // whole components of the name ("mlp.gate"), or the name; * is any text
     RULE_TEXT,  // any text in the name
-    RULE_REGEX, // a regular expression that matches from the begin of the name on
+    RULE_REGEX, // a regular expression that matches at the start of the name
 };
 
 struct declared_rule {
     enum rule_match match;
-    const char *pattern; // in the JSON, or in a regex of `declaration`
+    const char *pattern; // a part of the JSON
     regex_t *regex;
     struct declared_format format;
 };
@@ -44,19 +45,23 @@ static const struct declared_format floats = {.quantized = false};
 
 // Translates a regular expression of Python to one of POSIX. Returns false for what that lacks, and
 // for repetitions with counts, which can take all memory.
-static bool regex_translate(char out[2 * PATTERN_MAX + 8], const char *from)
+static bool regex_translate(char out[POSIX_MAX], const char *from)
 {
     char *to = stpcpy(out, "^(");
     bool class = false;
     if (strlen(from) >= PATTERN_MAX)
         return false;
     for (; *from != '\0'; from++) {
-        bool digit = from[0] == '\\' && from[1] == 'd';
-        if (digit) {
+        char letter = from[0] == '\\' ? from[1] : '\0';
+        if (letter == 'd') {
             to = stpcpy(to, class ? "0-9" : "[0-9]");
             from++;
+        } else if (class && (letter == 'w' || letter == 's')) {
+            to = stpcpy(to, letter == 'w' ? "[:alnum:]_" : "[:space:]");
+            from++;
         } else if (from[0] == '\\' && from[1] != '\0') {
-            if (strchr("AbBdDsSwWZ0123456789", from[1]) && !strchr("bswSW", from[1]))
+            bool outside = strchr("bswSW", letter) != NULL; // glibc has these outside classes
+            if (outside ? class : strchr("ABDZ0123456789", letter) != NULL)
                 return false;
             if (!class) // in a class POSIX takes a backslash literally
                 *to++ = *from;
@@ -87,7 +92,7 @@ static void rule_add(struct declaration *d, enum rule_match match, const char *p
     if (!pattern || d->count == RULES_MAX)
         return;
     if (match == RULE_REGEX) {
-        char posix[2 * PATTERN_MAX + 8];
+        char posix[POSIX_MAX];
         rule.regex = heap_alloc_zeroed(1, sizeof *rule.regex);
         if (d->regexes == REGEXES_MAX || !regex_translate(posix, pattern) ||
             regcomp(rule.regex, posix, REG_EXTENDED | REG_NOSUB) != 0) {
@@ -95,8 +100,8 @@ static void rule_add(struct declaration *d, enum rule_match match, const char *p
             if (d->log)
                 log_line(
                     LOG_WARNING,
-                    "%s: the pattern '%s' of its quantization is not read: the modules that it "
-                    "names are planned as the others",
+                    "%s: the pattern '%s' in the quantization declaration is not supported and is "
+                    "ignored: modules that match it may have another format than in the checkpoint",
                     d->folder, safe_of(text_of(pattern)).at);
             return;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formats that the declaration of a quantised folder gives its modules, for plans and weights
 // without a checkpoint: the format of all modules, the modules that it leaves out, and those to
-// which it gives another format. Where there are tensors, packed_find.h goes by these alone.
+// which it gives another format. With a checkpoint, packed_find.h decides by the tensors instead.
 // Loading thread only.
 #pragma once
 

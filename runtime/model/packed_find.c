@@ -482,28 +482,38 @@ static void integers_name(struct packed *p, const char *method)
         snprintf(to, left, "groups of %u", p->scale_cols);
 }
 
+// Returns true if the list has the groups of `each` columns in their order.
+static bool order_usual(const struct tensor *order, uint32_t k, uint32_t each)
+{
+    bool usual = each > 0;
+    for (uint32_t group, c = 0; c < k && usual; c++) {
+        memcpy(&group, (const char *)order->map + c * sizeof group, sizeof group);
+        usual = group == c / each;
+    }
+    return usual;
+}
+
 // Reads the group of each column. Groups in the usual order, and a list of -1, set no group_of.
 static enum status order_read(struct module_find *m, const struct tensor *order, uint32_t groups)
 {
     struct packed *p = m->p;
-    uint32_t each = group_columns(m, groups);
-    bool usual = each > 0;
     uint32_t unset = 0;
     if (!type_is(order, "I32") || order->dims != 1 || order->shape[0] != p->k)
         return part_wrong(m, order, "the groups of %u columns are I32 [%u]", p->k, p->k);
+    if (order_usual(order, p->k, group_columns(m, groups)))
+        return STATUS_OK;
     // a copy, whose numbers stay below `groups` if the file is written to while it is loaded
     int32_t *groups_of = arena_alloc(m->f->arena, p->k * sizeof *groups_of);
     memcpy(groups_of, order->map, p->k * sizeof *groups_of);
     for (uint32_t c = 0; c < p->k; c++) {
         int32_t group = groups_of[c];
         unset += group == -1;
-        usual = usual && (uint32_t)group == c / each;
         if ((group < 0 || (uint32_t)group >= groups) && unset <= c)
             return part_wrong(m, order, "column %u is in group %d of %u", c, group, groups);
         if (group >= 0 && unset > 0)
             return part_wrong(m, order, "only some columns have a group");
     }
-    if (!usual && unset == 0)
+    if (unset == 0)
         p->group_of = groups_of;
     return STATUS_OK;
 }
@@ -531,7 +541,7 @@ static enum status groups_set(struct module_find *m, const struct tensor *scale,
     enum status status = order ? order_read(m, order, p->groups) : order_absent(m, p->groups);
     uint32_t each = group_columns(m, p->groups);
     if (status == STATUS_OK && each == 0 && !p->group_of)
-        status = part_wrong(m, scale, "%u columns are no %u groups of equal size", p->k, p->groups);
+        status = part_wrong(m, scale, "%u columns do not make %u equal groups", p->k, p->groups);
     p->scale_cols = p->group_of || each == 0 ? p->k : each;
     return status;
 }

@@ -11,7 +11,7 @@ struct packed_rules {
     bool declared;   // true if a file of the folder declares the quantisation
     bool zeros_full; // GPTQ: true if zero points are stored as they are ("gptq_v2"), not less one
     bool ordered;    // true if groups of columns need a tensor that lists them (desc_act, actorder)
-    uint32_t group;  // columns of a group; 0: not declared, or not the same everywhere
+    uint32_t group;  // columns of a group; 0: not declared, or config_groups differ
 };
 
 // Replaces the tensors of quantised modules in list[*count]. The list must be sorted by name; the

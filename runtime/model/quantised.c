@@ -219,7 +219,8 @@ static uint32_t group_declared(const json_t *object)
     {
         const json_t *weights = json_object_get(group, "weights");
         json_int_t own = json_integer_value(json_object_get(weights, "group_size"));
-        size = size == 0 || size == own ? own : -1;
+        if (own != 0)
+            size = size == 0 || size == own ? own : -1;
     }
     return size > 0 && size <= INT32_MAX ? (uint32_t)size : 0;
 }

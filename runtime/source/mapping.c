@@ -37,7 +37,7 @@ static char *put_number(char *to, uint64_t n)
     return stpcpy(to, at);
 }
 
-// Ends the process: its memory cannot be mapped.
+// Ends the process, because mmap of the zero pages failed.
 static void lost_page_end(const struct mapping *m, size_t byte)
 {
     char line[PATH_MAX + 256];
@@ -60,12 +60,18 @@ static void lost_pages_replace(struct mapping *m, size_t byte)
         lost_page_end(m, byte);
 }
 
-// Handles SIGBUS in a mapping; for another address it restores the previous handler, with which the
-// faulting instruction then runs again. Calls only async-signal-safe functions, and mmap and
-// sysconf, which are system calls here.
+// Handles SIGBUS in a mapping. For another address it restores the previous handler, with which the
+// faulting instruction then runs again; a signal that was sent (kill) is raised again. Calls only
+// async-signal-safe functions, and mmap and sysconf(_SC_PAGESIZE), which are safe in a handler on
+// Linux.
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
+    if (info->si_code <= 0) { // sent: there is no address
+        sigaction(number, &previous_action, NULL);
+        raise(number);
+        return;
+    }
     int error = errno;
     uintptr_t fault = (uintptr_t)info->si_addr;
     atomic_fetch_add(&walkers, 1);

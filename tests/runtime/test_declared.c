@@ -28,6 +28,12 @@
 // The format of a module: floats, FP8, or the columns of a group of 4-bit integers.
 enum { FLOATS = 0, FP8 = 1 };
 
+#define W5 "\\\\w\\\\w\\\\w\\\\w\\\\w"
+#define W25 W5 W5 W5 W5 W5
+#define W100 "[" W25 W25 W25 W25 "]" // 202 bytes, and 1,002 for POSIX
+#define D5 "\\\\d\\\\d\\\\d\\\\d\\\\d"
+#define D25 D5 D5 D5 D5 D5
+
 static const struct {
     const char *file, *declaration, *module;
     uint32_t has;
@@ -44,6 +50,10 @@ static const struct {
      LAYER(17, "self_attn.o_proj"), FLOATS},
     {NULL, ARRAYS("\"ignore\":[\"re:(?:model|m).*?[\\\\d]\\\\.mlp\"]"), LAYER(2, "mlp.up_proj"),
      FLOATS},
+    {NULL, ARRAYS("\"ignore\":[\"re:[\\\\w.]+up_proj\"]"), LAYER(2, "mlp.up_proj"), FLOATS},
+    {NULL, ARRAYS("\"ignore\":[\"re:[^\\\\s]+[a-c\\\\d]\"]"), LAYER(2, "mlp.up_proj"), FLOATS},
+    {NULL, ARRAYS("\"ignore\":[\"re:[\\\\W]+up_proj\"]"), LAYER(2, "mlp.up_proj"), 64},
+    {NULL, ARRAYS("\"ignore\":[\"re:" W100 D25 "\"]"), LAYER(2, "mlp.up_proj"), 64},
     {NULL, TWO_GROUPS, LAYER(2, "self_attn.k_proj"), FP8},
     {NULL, TWO_GROUPS, LAYER(0, "mlp.up_proj"), 32},
     {NULL, TWO_GROUPS, LAYER(1, "mlp.up_proj"), FLOATS},
