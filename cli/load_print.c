@@ -14,11 +14,16 @@
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
-    char ranks[80] = "";
+    char ranks[96] = "";
     uint32_t here = m->link ? m->link->count : f->ranks;
-    if (f->ranks > 1)
-        snprintf(ranks, sizeof ranks, ", shared by %u ranks, memory of the %u here", f->ranks,
-                 here);
+    if (f->ranks > 1 && here == 1)
+        snprintf(ranks, sizeof ranks,
+                 ", split over %u ranks; sizes are those of the one rank in this process",
+                 f->ranks);
+    else if (f->ranks > 1)
+        snprintf(ranks, sizeof ranks,
+                 ", split over %u ranks; sizes are the sum of the %u ranks in this process",
+                 f->ranks, here);
     char copy[32] = "";
     if (m->spec.settings.data_parallel_size > 1)
         snprintf(copy, sizeof copy, ", copy %u", m->copy);

@@ -186,8 +186,9 @@ enum status gguf_strings(struct text **out, const struct gguf *file, const struc
         // gguf_parse has checked the lengths, but a file that is written to may have others now
         if (left < sizeof bytes || (bytes = text_number(at, sizeof bytes)) > left - sizeof bytes)
             return error_set(err, STATUS_INVALID,
-                             "%s: the key %s: item %" PRIu64 " leads out of the array; the file is "
-                             "damaged or was written to while it was loaded, load it again",
+                             "%s: the key %s: item %" PRIu64 " is longer than the rest of the "
+                             "array: load it again if the file was still being written, else "
+                             "download it again",
                              file->name, safe_of(array->key).at, i);
         list[i] = text_span(at + sizeof bytes, bytes);
         at += sizeof bytes + bytes;

@@ -702,7 +702,7 @@ class Commands(unittest.TestCase):
         folder = self.copy(CHAT, "warned")
         (folder / "generation_config.json").write_text('{"temperature": 3}')
         done = weft("inspect", folder, "--tensor-parallel-size", "2", "--threads", "2")
-        self.assertIn(b", shared by 2 ranks, memory of the 2 here\n", done.stdout)
+        self.assertIn(b", split over 2 ranks; sizes are the sum of the 2 ranks in this process\n", done.stdout)
         self.assertIn(b"\nweights of rank 0:\n", done.stdout)
         self.assertEqual(done.stderr.count(b"'temperature' is not a number"), 1, done.stderr)
         self.fails(1, "4 heads and 2 KV heads cannot be divided evenly; possible sizes: 1, 2, 4\n", *GENERATE,
@@ -722,7 +722,7 @@ class Commands(unittest.TestCase):
                 self.fails(1, f"needs as many GPUs and --device names {count}: add ,device= with 2 numbers\n", *GENERATE,
                            "--tensor-parallel-size", "2", "--device", f"simt:{devices}")
             said = weft("inspect", CHAT, "--tensor-parallel-size", "2", "--device", "simt").stdout
-            self.assertIn(b", shared by 2 ranks, memory of the 2 here\n", said)
+            self.assertIn(b", split over 2 ranks; sizes are the sum of the 2 ranks in this process\n", said)
             self.assertEqual(self.lines_of_gpus(), {"simt:1", "simt:3"})
 
     def lines_of_gpus(self):
