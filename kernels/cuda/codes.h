@@ -7,7 +7,7 @@
 // columns 8t to 8t + 7. A panel has an even number of slabs, the last of which may be zeros. The
 // order of the codes in a word needs the fewest instructions to read (codes_math.h): the lowest
 // four bits have the code of column 8t + 7, then follow those of 8t to 8t + 6. A word of MXFP4 has
-// its bits where e2m1_pairs (codes_math.h) finds them. After the panels follow the scales:
+// the bit order that e2m1_pairs (codes_math.h) reads. After the panels follow the scales:
 //
 //   [panel][group][r < 8]  u32: of row r in the low half, of row r + 8 in the high half; float16,
 //                          for MXFP4 bfloat16 (2^(e - 127)). With zero points or minima a second

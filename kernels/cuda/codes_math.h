@@ -136,8 +136,8 @@ static __device__ __forceinline__ code_factors code_factors_of(const code_words 
 
 // Returns the eight codes of a word of MXFP4 as pairs of bfloat16, the value of E2M1 times 2^-126:
 // its exponent and mantissa are bits 6 to 8, so that 0.5 is subnormal, and its sign is bit 15.
-// Three pairs are rotated into place; the bits of the last are moved by three distances in one
-// multiply.
+// The first pair is in place, two are rotated; the bits of the fourth are moved by one
+// multiplication that adds three shifted copies.
 static __device__ __forceinline__ uint4 e2m1_pairs(uint32_t word)
 {
     const uint32_t bits = 0x81C081C0u;

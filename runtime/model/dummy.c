@@ -13,7 +13,8 @@ enum { PLACES = 1 << 16, BAND_BYTES = 16 << 20, BAND_ROWS = 128 };
 
 enum dummy_kind { KIND_INT4, KIND_E2M1, KIND_FP8 };
 
-static const float deviation = 0.02f, root_of_2 = 1.41421356f; // deviation of the whole numbers
+static const float deviation = 0.02f;       // of the elements
+static const float root_of_2 = 1.41421356f; // standard deviation of popcount(byte) - 4
 
 // Returns the code of a number from -4 to 4.
 static uint8_t code_of(enum dummy_kind kind, int number)
@@ -36,7 +37,7 @@ static void table_make(struct dummy *d, enum dummy_kind kind, size_t bytes)
     d->bytes = (bytes + 15) / 16 * 16;
     d->kind = (int)kind;
     d->codes = heap_alloc(d->bytes);
-    for (size_t i = 0; i < d->bytes; i += 8) { // two bytes of a block for a byte of the table
+    for (size_t i = 0; i < d->bytes; i += 8) { // 16 random bytes make 8 bytes of the table
         struct philox_block block = philox4x32(1, (uint32_t)(i / 8), 0, 0, 0);
         const uint8_t *random = (const uint8_t *)block.word;
         for (size_t b = 0; b < 8; b++) {

@@ -319,7 +319,7 @@ enum weight_format packed_format(const struct packed *p)
                   p->last == 1 && !p->nested;
     if (!integers || !scales || (!p->zeros && p->zero != 8))
         return WEIGHT_FLOATS;
-    // The last group may be shorter. A power of two divides `|` of two numbers if it divides both.
+    // The last group may be shorter. 2^n divides a | b if and only if it divides both.
     return packed_group_format(p->scale_cols | p->k, p->zeros != NULL);
 }
 

@@ -138,7 +138,7 @@ struct weight_list_args {
     struct tensors *const *module_tensors; // [config->module_count]; read if `tensors` is set
     const struct device_api *api;
     struct device *device;
-    // Formats of weights without a checkpoint; NULL: floats. `dtype` is then -1.
+    // Formats of weights without a checkpoint; NULL: floats. Not NULL only if `dtype` is -1.
     const struct declaration *declared;
     int dtype;             // enum dtype, MODEL_INT4, MODEL_FP8, or -1: the checkpoint's
     int32_t yes_id, no_id; // tokens whose logits make the score of a reranker without a head

@@ -104,8 +104,9 @@ void weight_codes_choose(const struct lister *, struct weight_entry *);
 const char *weight_prefix_at(const struct model_config *, int i, const char **head);
 
 // weights_declared.c: weights without a checkpoint that have the format of a declaration. Sets the
-// format of the next product from its part i, which has one of two names of modules, the second of
-// which may be NULL. All parts of a product must have one format.
+// format of the next product from its part i, which has one of two names of modules. Parts of
+// different formats make the product's format unknown; one unquantized part makes it unquantized.
+// Either name may be NULL.
 void weight_declare(struct lister *, uint32_t i, const char *const names[2], uint32_t layer,
                     bool expert);
 void weight_declare_stacked(struct lister *, uint32_t layer, const struct stacked *);

@@ -262,8 +262,9 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
     return rows_put(l, weight, part->to_row, &source);
 }
 
-// As put_tensor; an error about the tensor's contents names the tensor. Ends the loading of a file
-// that was cut (mapping.h), which its caller checks for more.
+// As put_tensor; an error about the tensor's contents names the tensor. Returns the error of
+// mapping_check if a page of the tensor's file could not be read, so that loading ends early. The
+// caller of the load checks all files at the end.
 static enum status put_named(struct loader *l, struct weight *weight,
                              const struct weight_part *part)
 {
