@@ -58,7 +58,7 @@ def plan_of(weft, folder, dtype, keys, gpus):
     """Returns the MiB of a plan without keys and values, and the KiB of a token's keys and values; both of all GPUs. None: refused."""
     command = [weft, "inspect", folder, "--device", "simt", "--no-exact", "--dtype", dtype, "--kv-cache-dtype", keys, "--max-model-len", str(LENGTH)]
     done = subprocess.run(command + (["--tensor-parallel-size", str(gpus)] if gpus > 1 else []), capture_output=True, text=True)
-    found = re.findall(r"^  ([a-z][a-z ,]+?) +([\d.]+) MiB", done.stdout.split("weights:\n")[0], re.M)
+    found = re.findall(r"^  ([a-z][a-z ,]+?) +([\d.]+) MiB", re.split("weights.*:\n", done.stdout)[0], re.M)
     parts = {what: float(mib) for what, mib in found if what != "scheduler"}
     keys_mib = parts.pop("keys and values, at least", parts.pop("keys and values", None))
     if "weights" not in parts or keys_mib is None:
