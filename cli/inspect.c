@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/load_print.h"
 #include "base/log.h"
+#include "runtime/model/declared.h"
 #include "runtime/model/held.h"
 #include "runtime/model/outline.h"
 #include "runtime/model/tensors.h"
@@ -75,6 +76,15 @@ static const char *session_folder(const struct session *session)
     return session->loaded.model_count > 0 ? session->loaded.models[0].spec.folder : NULL;
 }
 
+// Logs the patterns of a folder's quantization declaration that its plan ignores.
+static void ignored_log(const char *folder, const struct model_settings *settings)
+{
+    struct declaration *declaration = NULL;
+    struct error ignored; // the plan returns the same error
+    if (settings->dtype == 0 && declaration_open(&declaration, folder, true, &ignored) == STATUS_OK)
+        declaration_close(declaration);
+}
+
 // Plans the model. A folder with config.json alone is planned with weights of the format that the
 // file declares; *alone is then true.
 static enum status inspect_plan(struct session *session, const char *folder,
@@ -89,6 +99,7 @@ static enum status inspect_plan(struct session *session, const char *folder,
         return status;
     *alone = true;
     settings->load_format = LOAD_FORMAT_DUMMY;
+    ignored_log(found, settings);
     session_close(session);
     log_level_set(LOG_ERROR); // no warnings about files that the folder cannot have
     return session_plan(session, folder, settings, device, err);

@@ -13,7 +13,13 @@
 #include <string.h>
 
 // POSIX_MAX: \w in a class grows most, from 2 bytes to the 10 of [:alnum:]_; ^( and ) are added.
-enum { PATTERN_MAX = 256, POSIX_MAX = 5 * PATTERN_MAX + 8, RULES_MAX = 1 << 16, REGEXES_MAX = 512 };
+enum {
+    PATTERN_MAX = 256,
+    POSIX_MAX = 5 * PATTERN_MAX + 8,
+    REPEATED_MAX = 4,
+    RULES_MAX = 1 << 16,
+    REGEXES_MAX = 512,
+};
 
 enum rule_match {
     RULE_NAME,  // the entire name
@@ -44,11 +50,13 @@ struct declaration {
 static const struct declared_format floats = {.quantized = false};
 
 // Translates a regular expression of Python to one of POSIX. Returns false for what that lacks, and
-// for repetitions with counts, which can take all memory.
+// for what can take all memory: repetitions with counts, and many groups with a +, of which regcomp
+// makes two copies each, also within each other.
 static bool regex_translate(char out[POSIX_MAX], const char *from)
 {
     char *to = stpcpy(out, "^(");
     bool class = false;
+    uint32_t repeated = 0;
     if (strlen(from) >= PATTERN_MAX)
         return false;
     for (; *from != '\0'; from++) {
@@ -72,6 +80,8 @@ static bool regex_translate(char out[POSIX_MAX], const char *from)
             *to++ = '(';
             from += 2;
         } else if (!class && from[0] == '{') {
+            return false;
+        } else if (!class && from[0] == ')' && from[1] == '+' && ++repeated > REPEATED_MAX) {
             return false;
         } else if (!class && from[0] == '?' && to[-1] != '\\' && strchr("*+?", to[-1])) {
             continue; // a lazy repetition matches the same names

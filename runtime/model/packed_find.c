@@ -182,14 +182,15 @@ static const float *byte_values(struct packed_finder *f, bool integers)
     return made;
 }
 
-// Returns the number of columns of each of `groups` groups but the last, which may have fewer: the
-// declared one if it makes as many groups, else an equal part; 0: there are no equal parts.
+// Returns the columns of each of `groups` groups but the last, which may have fewer: the declared
+// number if it fits, else equal parts. 0: parts are not equal, or no power of two and so misread.
 static uint32_t group_columns(const struct module_find *m, uint64_t groups)
 {
     uint32_t k = m->p->k, size = m->f->rules->group;
     if (size > 0 && size < k && (k + (uint64_t)size - 1) / size == groups)
         return size;
-    return k % groups == 0 ? (uint32_t)(k / groups) : 0;
+    uint32_t part = k % groups == 0 ? (uint32_t)(k / groups) : 0;
+    return groups == 1 || (part & (part - 1)) == 0 ? part : 0;
 }
 
 // Reads scales that are stored by row: one for the matrix, one for each row, or one for each group
@@ -513,8 +514,7 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
         if (group >= 0 && unset > 0)
             return part_wrong(m, order, "only some columns have a group");
     }
-    if (unset == 0)
-        p->group_of = groups_of;
+    p->group_of = unset == 0 ? groups_of : NULL;
     return STATUS_OK;
 }
 

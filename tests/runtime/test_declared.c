@@ -60,6 +60,9 @@ static const struct {
     // what regular expressions of POSIX lack, or what could take all memory, matches nothing
     {NULL, ARRAYS("\"ignore\":[\"re:(?!x).*\"]"), LAYER(1, "mlp.up_proj"), 64},
     {NULL, ARRAYS("\"ignore\":[\"re:(.{1,200}){1,200}\"]"), LAYER(1, "mlp.up_proj"), 64},
+    {NULL, ARRAYS("\"ignore\":[\"re:((((((((((.+)+)+)+)+)+)+)+)+)+)+\"]"), LAYER(1, "mlp.up_proj"),
+     64},
+    {NULL, ARRAYS("\"ignore\":[\"re:((.)+)+\"]"), LAYER(1, "mlp.up_proj"), FLOATS},
     {NULL, ARRAYS("\"ignore\":[\"re:(.)\\\\1*.*\"]"), LAYER(1, "mlp.up_proj"), 64},
     {NULL, ARRAYS("\"ignore\":[\"re:((((\", 7, null, \"re:?\", \"re:\\\\\"]"),
      LAYER(1, "mlp.up_proj"), 64},
