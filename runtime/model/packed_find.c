@@ -2,131 +2,19 @@
 // Finds quantised modules in a list of tensors; see packed_find.h. A module's codes are found by
 // their name and type, its other tensors by the names next to it. All shapes and group numbers are
 // checked here, so that packed.c reads inside the tensors only.
-#include "runtime/model/packed_find.h"
-
-#include "base/json.h"
-#include "runtime/model/packed.h"
+#include "runtime/model/packed_module.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct packed_finder {
-    struct tensor *list;
-    uint32_t count;
-    bool *taken;          // [count]: true for tensors that are parts of a module
-    struct tensor **made; // [count]: the weight that replaces a tensor of codes, or NULL
-    const struct packed_rules *rules;
-    struct arena *arena;
-    struct error *err;
-    const float *e4m3, *int8; // values of the 256 codes of a type; NULL until they are needed
-};
-
-// A module while it is read.
-struct module_find {
-    struct packed_finder *f;
-    struct text base;          // "model.layers.0.mlp.up_proj"
-    const struct tensor *code; // tensor of the codes
-    struct packed *p;
-    uint32_t stack; // number of matrices in the tensor of codes; 0: one, without a dimension for it
-};
-
-static bool type_is(const struct tensor *tensor, const char *type)
-{
-    return strcmp(tensor->type, type) == 0;
-}
-
-static bool shape_is(const struct tensor *tensor, uint64_t rows, uint64_t cols)
-{
-    return tensor->dims == 2 && tensor->shape[0] == rows && tensor->shape[1] == cols;
-}
-
-static uint64_t elements_of(const struct tensor *tensor)
-{
-    uint64_t elements = 1;
-    for (uint32_t i = 0; i < tensor->dims; i++)
-        elements *= tensor->shape[i]; // safetensors_parse has refused overflows
-    return elements;
-}
-
-// Returns the tensor BASE + tail, or NULL.
-static struct tensor *part_find(const struct module_find *m, const char *tail)
-{
-    char name[TENSOR_NAME_MAX + 64];
-    snprintf(name, sizeof name, "%.*s%s", (int)m->base.bytes, m->base.at, tail);
-    const struct tensor key = {.name = text_of(name)};
-    return bsearch(&key, m->f->list, m->f->count, sizeof key, tensor_name_order);
-}
-
-// Returns the tensor BASE + tail and marks it as a part of the module; NULL: there is none.
-static struct tensor *part_take(const struct module_find *m, const char *tail)
-{
-    struct tensor *tensor = part_find(m, tail);
-    if (tensor)
-        m->f->taken[tensor - m->f->list] = true;
-    return tensor;
-}
-
-// Sets an error about a tensor: type, shape, and what is expected.
-static enum status part_wrong(const struct module_find *m, const struct tensor *tensor,
-                              const char *format, ...) __attribute__((format(printf, 3, 4)));
-static enum status part_wrong(const struct module_find *m, const struct tensor *tensor,
-                              const char *format, ...)
-{
-    char wanted[160], shape[96] = "";
-    va_list args;
-    va_start(args, format);
-    vsnprintf(wanted, sizeof wanted, format, args);
-    va_end(args);
-    for (uint32_t i = 0, used = 0; i < tensor->dims && used < sizeof shape; i++)
-        used += (uint32_t)snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, i ? ", " : "",
-                                   tensor->shape[i]);
-    return error_set(m->f->err, STATUS_INVALID,
-                     "%s: the tensor %s is %s [%s], but %s; the checkpoint is damaged or of a "
-                     "variant that is not read, take another one",
-                     tensor->file, tensor->name.at, tensor->type, shape, wanted);
-}
-
-static enum status part_missing(const struct module_find *m, const char *tail)
-{
-    return error_set(
-        m->f->err, STATUS_INVALID,
-        "%s: the tensor %s has codes, but %.*s%s is not in the checkpoint: download it "
-        "again or take another one",
-        m->code->file, m->code->name.at, (int)m->base.bytes, m->base.at, tail);
-}
-
-// Sets *out to the tensor BASE + tail as part_take does, or sets an error if it is absent.
-static enum status part_need(struct tensor **out, const struct module_find *m, const char *tail)
-{
-    *out = part_take(m, tail);
-    return *out ? STATUS_OK : part_missing(m, tail);
-}
-
-// Sets the size of the matrix.
-static enum status size_set(struct module_find *m, uint64_t n, uint64_t k)
-{
-    if (n == 0 || k == 0 || n > INT32_MAX || k > INT32_MAX)
-        return part_wrong(m, m->code, "a weight has between 1 and 2^31 - 1 rows and columns");
-    m->p->n = (uint32_t)n;
-    m->p->k = (uint32_t)k;
-    m->p->scale_rows = 1;
-    m->p->scale_cols = m->p->k;
-    m->p->factor = 1;
-    m->p->last = 1;
-    m->p->groups = 1;
-    m->p->codes = m->code->map;
-    return STATUS_OK;
-}
 
 // Sets the size of a module whose codes are bytes [n, k]. kind: "FP8" or "int8", for the message.
 static enum status bytes_size_set(struct module_find *m, const char *kind)
 {
     if (m->code->dims != 2)
-        return part_wrong(m, m->code, "%s weights are matrices", kind);
-    return size_set(m, m->code->shape[0], m->code->shape[1]);
+        return module_wrong(m, m->code, "%s weights are matrices", kind);
+    return module_size_set(m, m->code->shape[0], m->code->shape[1]);
 }
 
 // Makes the weight that replaces the module's tensor of codes.
@@ -149,7 +37,7 @@ static void module_finish(struct module_find *m)
         ".input_scale",   ".input_scale_ub", ".input_global_scale", ".activation_scale",
         ".weight_format", ".output_scale",   ".weight_shape"};
     for (size_t i = 0; i < sizeof spare / sizeof spare[0]; i++)
-        part_take(m, spare[i]);
+        module_take(m, spare[i]);
 }
 
 // Returns the type of a scale, or -1. E8M0 is also stored as U8.
@@ -161,7 +49,7 @@ static int number_of(const struct tensor *tensor)
     } types[] = {{"F32", PACKED_F32},      {"F16", PACKED_F16},      {"BF16", PACKED_BF16},
                  {"F8_E4M3", PACKED_E4M3}, {"F8_E8M0", PACKED_E8M0}, {"U8", PACKED_E8M0}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (type_is(tensor, types[i].type))
+        if (tensor_type_is(tensor, types[i].type))
             return (int)types[i].number;
     return -1;
 }
@@ -199,13 +87,13 @@ static enum status scales_by_row(struct module_find *m, const struct tensor *sca
 {
     struct packed *p = m->p;
     int type = number_of(scale);
-    bool rows = shape_is(scale, p->n, scale->shape[1]);
+    bool rows = tensor_shape_is(scale, p->n, scale->shape[1]);
     uint64_t groups = rows ? scale->shape[1] : 0;
     if (type < 0)
-        return part_wrong(m, scale, "scales are F32, F16, BF16, F8_E4M3 or F8_E8M0");
+        return module_wrong(m, scale, "scales are F32, F16, BF16, F8_E4M3 or F8_E8M0");
     p->scales = scale->map;
     p->scale_type = (enum packed_number)type;
-    if (elements_of(scale) == 1) {
+    if (tensor_elements(scale) == 1) {
         p->scale_rows = p->n;
         snprintf(each, 32, "a scale per tensor");
     } else if (groups == 1 || (scale->dims == 1 && scale->shape[0] == p->n)) {
@@ -217,9 +105,9 @@ static enum status scales_by_row(struct module_find *m, const struct tensor *sca
         p->group_step = 1;
         snprintf(each, 32, "groups of %u", p->scale_cols);
     } else {
-        return part_wrong(m, scale,
-                          "a weight of %u x %u has one scale, one a row, or groups of equal size",
-                          p->n, p->k);
+        return module_wrong(m, scale,
+                            "a weight of %u x %u has one scale, one a row, or groups of equal size",
+                            p->n, p->k);
     }
     return STATUS_OK;
 }
@@ -228,14 +116,14 @@ static enum status scales_by_row(struct module_find *m, const struct tensor *sca
 // tensor of scales has two names; under both of them the scales are factors.
 static enum status fp8_read(struct module_find *m)
 {
-    struct tensor *scale = part_take(m, ".weight_scale_inv");
+    struct tensor *scale = module_take(m, ".weight_scale_inv");
     struct packed *p = m->p;
     char each[32] = "blocks of 128 x 128";
     enum status status = STATUS_OK;
     if (!scale)
-        scale = part_take(m, ".weight_scale");
+        scale = module_take(m, ".weight_scale");
     if (!scale)
-        status = part_missing(m, ".weight_scale (or weight_scale_inv)");
+        status = module_lacks(m, ".weight_scale (or weight_scale_inv)");
     if (status == STATUS_OK)
         status = bytes_size_set(m, "FP8");
     if (status != STATUS_OK)
@@ -244,7 +132,8 @@ static enum status fp8_read(struct module_find *m)
     p->bits = 8;
     p->e4m3 = true;
     p->values = byte_values(m->f, false);
-    if (shape_is(scale, down, across) && elements_of(scale) > 1 && number_of(scale) >= 0) {
+    if (tensor_shape_is(scale, down, across) && tensor_elements(scale) > 1 &&
+        number_of(scale) >= 0) {
         p->scales = scale->map;
         p->scale_type = (enum packed_number)number_of(scale);
         p->scale_rows = p->scale_cols = 128;
@@ -260,9 +149,9 @@ static enum status fp8_read(struct module_find *m)
 // Reads codes I8 [n, k] of compressed-tensors with scales by row and zero points of their shape.
 static enum status int8_read(struct module_find *m)
 {
-    struct tensor *scale, *zeros = part_take(m, ".weight_zero_point");
+    struct tensor *scale, *zeros = module_take(m, ".weight_zero_point");
     char each[32];
-    enum status status = part_need(&scale, m, ".weight_scale");
+    enum status status = module_need(&scale, m, ".weight_scale");
     if (status == STATUS_OK)
         status = bytes_size_set(m, "int8");
     if (status == STATUS_OK)
@@ -275,9 +164,9 @@ static enum status int8_read(struct module_find *m)
     snprintf(p->words, sizeof p->words, "int8, %s", each);
     if (!zeros)
         return STATUS_OK;
-    if (!type_is(zeros, "I8") || !shape_is(zeros, p->n, p->groups))
-        return part_wrong(m, zeros, "the zero points of %u x %u weights are I8 [%u, %u]", p->n,
-                          p->k, p->n, p->groups);
+    if (!tensor_type_is(zeros, "I8") || !tensor_shape_is(zeros, p->n, p->groups))
+        return module_wrong(m, zeros, "the zero points of %u x %u weights are I8 [%u, %u]", p->n,
+                            p->k, p->n, p->groups);
     p->zeros = zeros->map;
     p->zero_bytes = true;
     return STATUS_OK;
@@ -291,8 +180,8 @@ static enum status int8_rows_read(struct module_find *m, const struct tensor *sc
     if (status != STATUS_OK)
         return status;
     struct packed *p = m->p;
-    if (!type_is(scale, "F32") || elements_of(scale) != p->n)
-        return part_wrong(m, scale, "the scales of %u rows are F32 [%u]", p->n, p->n);
+    if (!tensor_type_is(scale, "F32") || tensor_elements(scale) != p->n)
+        return module_wrong(m, scale, "the scales of %u rows are F32 [%u]", p->n, p->n);
     p->bits = 8;
     p->values = byte_values(m->f, true);
     p->scales = scale->map;
@@ -310,17 +199,18 @@ static enum status fp4_read(struct module_find *m, const struct tensor *scale, u
 {
     struct packed *p = m->p;
     enum packed_number type = group == 16 ? PACKED_E4M3 : PACKED_E8M0;
-    if (m->code->dims != 2 || !type_is(m->code, "U8") || m->code->shape[1] > INT32_MAX / 2)
-        return part_wrong(m, m->code, "codes of 4 bits are U8 [rows, columns / 2]");
-    enum status status = size_set(m, m->code->shape[0], m->code->shape[1] * 2);
+    if (m->code->dims != 2 || !tensor_type_is(m->code, "U8") || m->code->shape[1] > INT32_MAX / 2)
+        return module_wrong(m, m->code, "codes of 4 bits are U8 [rows, columns / 2]");
+    enum status status = module_size_set(m, m->code->shape[0], m->code->shape[1] * 2);
     if (status != STATUS_OK)
         return status;
-    if (number_of(scale) != (int)type || p->k % group != 0 || !shape_is(scale, p->n, p->k / group))
-        return part_wrong(m, scale, "%u x %u elements in groups of %u have %s scales [%u, %u]",
-                          p->n, p->k, group, group == 16 ? "F8_E4M3" : "F8_E8M0 (U8)", p->n,
-                          p->k / group);
-    if (factor && (!type_is(factor, "F32") || elements_of(factor) != 1))
-        return part_wrong(m, factor, "the factor of all scales is one F32");
+    if (number_of(scale) != (int)type || p->k % group != 0 ||
+        !tensor_shape_is(scale, p->n, p->k / group))
+        return module_wrong(m, scale, "%u x %u elements in groups of %u have %s scales [%u, %u]",
+                            p->n, p->k, group, group == 16 ? "F8_E4M3" : "F8_E8M0 (U8)", p->n,
+                            p->k / group);
+    if (factor && (!tensor_type_is(factor, "F32") || tensor_elements(factor) != 1))
+        return module_wrong(m, factor, "the factor of all scales is one F32");
     p->bits = 4;
     p->values = packed_e2m1();
     p->scales = scale->map;
@@ -334,135 +224,22 @@ static enum status fp4_read(struct module_find *m, const struct tensor *scale, u
     return STATUS_OK;
 }
 
-// Reads the JSON in which bitsandbytes describes a matrix; it is stored as a tensor of bytes.
-static enum status state_read(json_t **out, struct module_find *m)
-{
-    struct tensor *state = part_take(m, ".weight.quant_state.bitsandbytes__nf4");
-    enum status status = STATUS_OK;
-    if (!state)
-        status = part_need(&state, m, ".weight.quant_state.bitsandbytes__fp4");
-    if (status == STATUS_OK && !type_is(state, "U8"))
-        status = part_wrong(m, state, "it is JSON in bytes, U8");
-    if (status == STATUS_OK)
-        status = json_parse(out, text_span(state->map, state->bytes), m->f->err);
-    if (status == STATUS_OK && !json_is_object(*out)) {
-        status = part_wrong(m, state, "it is a JSON object in bytes");
-        json_decref(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-// Returns a count of the JSON, or 0 if it is none.
-static uint32_t state_count(const json_t *value)
-{
-    int64_t count;
-    bool valid = json_is_integer(value) && json_integer_exact(value, &count);
-    return valid && count > 0 && count <= INT32_MAX ? (uint32_t)count : 0;
-}
-
-// Returns a copy of the tensor's floats, or NULL if it does not have `count` of them.
-static const float *floats_copy(struct module_find *m, const struct tensor *tensor, uint32_t count)
-{
-    if (!type_is(tensor, "F32") || elements_of(tensor) != count)
-        return NULL;
-    float *copy = arena_alloc(m->f->arena, count * sizeof *copy);
-    memcpy(copy, tensor->map, count * sizeof *copy);
-    return copy;
-}
-
-// Reads scales that are codes of 8 bits.
-static enum status nested_read(struct module_find *m, const struct tensor *scale,
-                               const json_t *state)
-{
-    struct tensor *map, *scales;
-    struct packed_nested *nested = arena_alloc_zeroed(m->f->arena, 1, sizeof *nested);
-    enum status status = part_need(&map, m, ".weight.nested_quant_map");
-    if (status == STATUS_OK)
-        status = part_need(&scales, m, ".weight.nested_absmax");
-    if (status != STATUS_OK)
-        return status;
-    nested->block = state_count(json_object_get(state, "nested_blocksize"));
-    nested->offset = (float)json_number_value(json_object_get(state, "nested_offset"));
-    nested->map = floats_copy(m, map, 256);
-    nested->scales = scales->map;
-    if (!nested->map)
-        return part_wrong(m, map, "the values of 8-bit scales are F32 [256]");
-    uint64_t blocks = nested->block;
-    uint64_t count = blocks > 0 ? (elements_of(scale) + blocks - 1) / blocks : 0;
-    if (!type_is(scales, "F32") || elements_of(scales) != count || count == 0)
-        return part_wrong(m, scales,
-                          "%" PRIu64 " scales in blocks of %" PRIu64 " have F32 [%" PRIu64 "]",
-                          elements_of(scale), blocks, count);
-    m->p->nested = nested;
-    return STATUS_OK;
-}
-
-// Reads codes of 4 bits of bitsandbytes: the elements of the matrix in row-major order, with a
-// scale for each block of them.
-static enum status blocks_read(struct module_find *m)
-{
-    struct tensor *scale, *map;
-    struct packed *p = m->p;
-    json_t *state = NULL;
-    enum status status = part_need(&map, m, ".weight.quant_map");
-    if (status == STATUS_OK)
-        status = part_need(&scale, m, ".weight.absmax");
-    if (status == STATUS_OK)
-        status = state_read(&state, m);
-    if (status != STATUS_OK)
-        return status;
-    const json_t *shape = json_object_get(state, "shape");
-    uint32_t n = state_count(json_array_get(shape, 0)), k = state_count(json_array_get(shape, 1));
-    uint32_t block = state_count(json_object_get(state, "blocksize"));
-    status = size_set(m, n, k);
-    if (status == STATUS_OK &&
-        (block == 0 || k % block != 0 || k % 2 != 0 || elements_of(m->code) != (uint64_t)n * k / 2))
-        status = part_wrong(m, m->code,
-                            "%u x %u codes of 4 bits in blocks of %u elements of a row "
-                            "are %" PRIu64 " bytes",
-                            n, k, block, (uint64_t)n * k / 2);
-    if (status == STATUS_OK && elements_of(scale) != (uint64_t)n * k / block)
-        status = part_wrong(m, scale, "%u x %u elements have %" PRIu64 " scales", n, k,
-                            (uint64_t)n * k / block);
-    p->values = floats_copy(m, map, 16);
-    if (status == STATUS_OK && !p->values)
-        status = part_wrong(m, map, "the values of codes of 4 bits are F32 [16]");
-    if (status == STATUS_OK && type_is(scale, "U8"))
-        status = nested_read(m, scale, state);
-    else if (status == STATUS_OK && !type_is(scale, "F32"))
-        status = part_wrong(m, scale, "scales are F32 or U8");
-    json_decref(state);
-    if (status != STATUS_OK)
-        return status;
-    bool nf4 = part_find(m, ".weight.quant_state.bitsandbytes__nf4") != NULL;
-    p->bits = 4;
-    p->high_first = true;
-    p->scales = scale->map;
-    p->scale_cols = block;
-    p->row_step = k / block;
-    p->group_step = 1;
-    snprintf(p->words, sizeof p->words, "bitsandbytes %s, blocks of %u", nf4 ? "NF4" : "FP4",
-             block);
-    return STATUS_OK;
-}
-
 // Reads a module whose codes are in NAME.weight. *found: false if the tensor has no codes, or lacks
 // the scales next to it; then weights.c refuses its type.
 static enum status weight_read(struct module_find *m, bool *found)
 {
     struct tensor *scale, *factor;
     *found = true;
-    if (type_is(m->code, "F8_E4M3"))
+    if (tensor_type_is(m->code, "F8_E4M3"))
         return fp8_read(m);
-    if (type_is(m->code, "I8") && (scale = part_take(m, ".SCB")) != NULL)
+    if (tensor_type_is(m->code, "I8") && (scale = module_take(m, ".SCB")) != NULL)
         return int8_rows_read(m, scale);
-    if (type_is(m->code, "I8") && part_find(m, ".weight_scale"))
+    if (tensor_type_is(m->code, "I8") && module_part(m, ".weight_scale"))
         return int8_read(m);
-    if (type_is(m->code, "U8") && part_find(m, ".weight.quant_map"))
-        return blocks_read(m);
-    if (type_is(m->code, "U8") && (factor = part_take(m, ".weight_scale_2")) != NULL) {
-        enum status status = part_need(&scale, m, ".weight_scale");
+    if (tensor_type_is(m->code, "U8") && module_part(m, ".weight.quant_map"))
+        return module_blocks_read(m);
+    if (tensor_type_is(m->code, "U8") && (factor = module_take(m, ".weight_scale_2")) != NULL) {
+        enum status status = module_need(&scale, m, ".weight_scale");
         return status == STATUS_OK ? fp4_read(m, scale, 16, factor) : status;
     }
     *found = false;
@@ -499,8 +276,8 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
 {
     struct packed *p = m->p;
     uint32_t unset = 0;
-    if (!type_is(order, "I32") || order->dims != 1 || order->shape[0] != p->k)
-        return part_wrong(m, order, "the groups of %u columns are I32 [%u]", p->k, p->k);
+    if (!tensor_type_is(order, "I32") || order->dims != 1 || order->shape[0] != p->k)
+        return module_wrong(m, order, "the groups of %u columns are I32 [%u]", p->k, p->k);
     if (order_usual(order, p->k, group_columns(m, groups)))
         return STATUS_OK;
     // a copy, whose numbers stay below `groups` if the file is written to while it is loaded
@@ -510,9 +287,9 @@ static enum status order_read(struct module_find *m, const struct tensor *order,
         int32_t group = groups_of[c];
         unset += group == -1;
         if ((group < 0 || (uint32_t)group >= groups) && unset <= c)
-            return part_wrong(m, order, "column %u is in group %d of %u", c, group, groups);
+            return module_wrong(m, order, "column %u is in group %d of %u", c, group, groups);
         if (group >= 0 && unset > 0)
-            return part_wrong(m, order, "only some columns have a group");
+            return module_wrong(m, order, "only some columns have a group");
     }
     p->group_of = unset == 0 ? groups_of : NULL;
     return STATUS_OK;
@@ -536,12 +313,12 @@ static enum status groups_set(struct module_find *m, const struct tensor *scale,
 {
     struct packed *p = m->p;
     if (groups == 0 || groups > p->k)
-        return part_wrong(m, scale, "%u columns have between 1 and %u groups", p->k, p->k);
+        return module_wrong(m, scale, "%u columns have between 1 and %u groups", p->k, p->k);
     p->groups = (uint32_t)groups;
     enum status status = order ? order_read(m, order, p->groups) : order_absent(m, p->groups);
     uint32_t each = group_columns(m, p->groups);
     if (status == STATUS_OK && each == 0 && !p->group_of)
-        status = part_wrong(m, scale, "%u columns do not make %u equal groups", p->k, p->groups);
+        status = module_wrong(m, scale, "%u columns do not make %u equal groups", p->k, p->groups);
     p->scale_cols = p->group_of || each == 0 ? p->k : each;
     return status;
 }
@@ -569,13 +346,13 @@ static void zeros_shorten(struct packed *p, uint64_t words)
 // GPTQ, g_idx.
 static enum status columns_read(struct module_find *m, bool *found)
 {
-    struct tensor *zeros, *scale, *order = part_take(m, ".g_idx");
+    struct tensor *zeros, *scale, *order = module_take(m, ".g_idx");
     const struct tensor *code = m->code;
     struct packed *p = m->p;
     *found = true;
-    enum status status = part_need(&zeros, m, ".qzeros");
+    enum status status = module_need(&zeros, m, ".qzeros");
     if (status == STATUS_OK)
-        status = part_need(&scale, m, ".scales");
+        status = module_need(&scale, m, ".scales");
     if (status == STATUS_OK && !m->f->rules->declared)
         status = error_set(m->f->err, STATUS_UNSUPPORTED,
                            "%s: the tensor %s has codes of AWQ or GPTQ, and neither "
@@ -586,30 +363,30 @@ static enum status columns_read(struct module_find *m, bool *found)
         return status;
     int type = number_of(scale);
     if (scale->dims != 2 || type < 0 || type > PACKED_BF16)
-        return part_wrong(m, scale,
-                          "the scales of AWQ and GPTQ are F16, BF16 or F32 [groups, rows]");
+        return module_wrong(m, scale,
+                            "the scales of AWQ and GPTQ are F16, BF16 or F32 [groups, rows]");
     uint64_t groups = scale->shape[0], n = scale->shape[1];
-    if (code->dims != 2 || !type_is(code, "I32") || n == 0 || n > INT32_MAX)
-        return part_wrong(m, code, "the codes of AWQ and GPTQ are I32 matrices");
+    if (code->dims != 2 || !tensor_type_is(code, "I32") || n == 0 || n > INT32_MAX)
+        return module_wrong(m, code, "the codes of AWQ and GPTQ are I32 matrices");
     bool awq = code->shape[1] * 8 == n;
     uint64_t bits = awq                                        ? 4
                     : zeros->dims == 2 && zeros->shape[1] <= n ? zeros->shape[1] * 32 / n
                                                                : 0;
     bool known = bits == 2 || bits == 3 || bits == 4 || bits == 8;
     if (!awq && (code->shape[1] != n || !known || code->shape[0] * 32 % bits != 0))
-        return part_wrong(
+        return module_wrong(
             m, code,
             "%" PRIu64 " rows in the layout gemm of AWQ are I32 [columns, %" PRIu64
             "], and in GPTQ's with 2, 3, 4 or 8 bits I32 [columns * bits / 32, %" PRIu64 "]",
             n, n / 8, n);
-    status = size_set(m, n, awq ? code->shape[0] : code->shape[0] * 32 / bits);
+    status = module_size_set(m, n, awq ? code->shape[0] : code->shape[0] * 32 / bits);
     if (status != STATUS_OK)
         return status;
-    if (!type_is(zeros, "I32") || !shape_is(zeros, groups, (n * bits + 31) / 32))
-        return part_wrong(m, zeros,
-                          "the zero points of %" PRIu64 " groups of %" PRIu64 " rows are I32 "
-                          "[%" PRIu64 ", %" PRIu64 "]",
-                          groups, n, groups, (n * bits + 31) / 32);
+    if (!tensor_type_is(zeros, "I32") || !tensor_shape_is(zeros, groups, (n * bits + 31) / 32))
+        return module_wrong(m, zeros,
+                            "the zero points of %" PRIu64 " groups of %" PRIu64 " rows are I32 "
+                            "[%" PRIu64 ", %" PRIu64 "]",
+                            groups, n, groups, (n * bits + 31) / 32);
     p->bits = (uint32_t)bits;
     p->order = awq ? INT4_AWQ : INT4_BY_COLUMN;
     p->scales = scale->map;
@@ -629,9 +406,9 @@ static enum status columns_read(struct module_find *m, bool *found)
 static enum status shape_read(uint64_t out[2], struct module_find *m)
 {
     struct tensor *shape;
-    enum status status = part_need(&shape, m, ".weight_shape");
-    if (status == STATUS_OK && (!type_is(shape, "I64") || elements_of(shape) != 2))
-        status = part_wrong(m, shape, "the shape of a weight is I64 [2]");
+    enum status status = module_need(&shape, m, ".weight_shape");
+    if (status == STATUS_OK && (!tensor_type_is(shape, "I64") || tensor_elements(shape) != 2))
+        status = module_wrong(m, shape, "the shape of a weight is I64 [2]");
     if (status == STATUS_OK)
         memcpy(out, shape->map, 2 * sizeof *out);
     return status;
@@ -644,7 +421,7 @@ static enum status row_zeros_read(struct module_find *m, const struct tensor *ze
     struct packed *p = m->p;
     uint64_t words = ((uint64_t)p->n * p->bits + 31) / 32;
     p->zeros = zeros->map;
-    if (type_is(zeros, "I8") && shape_is(zeros, p->n, p->groups)) {
+    if (tensor_type_is(zeros, "I8") && tensor_shape_is(zeros, p->n, p->groups)) {
         float *values = arena_alloc(m->f->arena, 256 * sizeof *values);
         for (int i = 0; i < 1 << p->bits; i++)
             values[i] = (float)(i - (1 << (p->bits - 1)));
@@ -652,10 +429,11 @@ static enum status row_zeros_read(struct module_find *m, const struct tensor *ze
         p->zero_bytes = true;
         return STATUS_OK;
     }
-    if (type_is(zeros, "I32") && shape_is(zeros, words, p->groups))
+    if (tensor_type_is(zeros, "I32") && tensor_shape_is(zeros, words, p->groups))
         return STATUS_OK;
-    return part_wrong(m, zeros, "the zero points of %u groups of %u rows are I32 [%" PRIu64 ", %u]",
-                      p->groups, p->n, words, p->groups);
+    return module_wrong(m, zeros,
+                        "the zero points of %u groups of %u rows are I32 [%" PRIu64 ", %u]",
+                        p->groups, p->n, words, p->groups);
 }
 
 // Reads a module of compressed-tensors whose codes are in NAME.weight_packed: integers in words, or
@@ -667,9 +445,9 @@ static enum status rows_read(struct module_find *m, bool *found)
     uint64_t size[2];
     char each[32];
     *found = true;
-    enum status status = part_need(&scale, m, ".weight_scale");
-    if (status == STATUS_OK && !type_is(m->code, "I32")) {
-        factor = part_take(m, ".weight_global_scale");
+    enum status status = module_need(&scale, m, ".weight_scale");
+    if (status == STATUS_OK && !tensor_type_is(m->code, "I32")) {
+        factor = module_take(m, ".weight_global_scale");
         status = fp4_read(m, scale, factor ? 16 : 32, factor);
         p->divide = true;
         return status;
@@ -677,21 +455,21 @@ static enum status rows_read(struct module_find *m, bool *found)
     if (status == STATUS_OK)
         status = shape_read(size, m);
     if (status == STATUS_OK)
-        status = size_set(m, size[0], size[1]);
+        status = module_size_set(m, size[0], size[1]);
     if (status != STATUS_OK)
         return status;
     uint64_t words = m->code->dims == 2 ? m->code->shape[1] : 0;
     uint64_t bits = words <= p->k ? words * 32 / p->k : 0;
     bool whole = bits * p->k == words * 32 && (bits == 2 || bits == 4 || bits == 8);
     if (!whole || m->code->shape[0] != p->n)
-        return part_wrong(m, m->code,
-                          "%u x %u codes of 2, 4 or 8 bits are I32 [%u, columns * bits / "
-                          "32]",
-                          p->n, p->k, p->n);
+        return module_wrong(m, m->code,
+                            "%u x %u codes of 2, 4 or 8 bits are I32 [%u, columns * bits / "
+                            "32]",
+                            p->n, p->k, p->n);
     p->bits = (uint32_t)bits;
     p->zero = (float)(1u << (bits - 1));
-    order = part_take(m, ".weight_g_idx");
-    zeros = part_take(m, ".weight_zero_point");
+    order = module_take(m, ".weight_g_idx");
+    zeros = module_take(m, ".weight_zero_point");
     if (order && scale->dims == 2 && scale->shape[0] == p->n && number_of(scale) >= 0) {
         p->scales = scale->map;
         p->scale_type = (enum packed_number)number_of(scale);
@@ -715,18 +493,18 @@ static enum status stack_read(struct module_find *m, bool *found)
 {
     const uint64_t *shape = m->code->shape;
     struct tensor *scale;
-    *found = type_is(m->code, "U8") && m->code->dims == 4 && shape[3] == 16;
+    *found = tensor_type_is(m->code, "U8") && m->code->dims == 4 && shape[3] == 16;
     if (!*found)
         return STATUS_OK;
-    enum status status = part_need(&scale, m, "_scales");
+    enum status status = module_need(&scale, m, "_scales");
     if (status == STATUS_OK)
-        status = size_set(m, shape[0] * shape[1], shape[2] * 32);
+        status = module_size_set(m, shape[0] * shape[1], shape[2] * 32);
     if (status != STATUS_OK)
         return status;
     struct packed *p = m->p;
-    if (!type_is(scale, "U8") || scale->dims != 3 || scale->shape[0] != shape[0] ||
+    if (!tensor_type_is(scale, "U8") || scale->dims != 3 || scale->shape[0] != shape[0] ||
         scale->shape[1] != shape[1] || scale->shape[2] != shape[2])
-        return part_wrong(
+        return module_wrong(
             m, scale, "the scales of these codes are U8 [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]",
             shape[0], shape[1], shape[2]);
     m->stack = (uint32_t)shape[0];
