@@ -273,16 +273,11 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
 
 enum status tensors_check(const struct tensors *set, enum status status, struct error *err)
 {
-    struct error cut;
-    enum status whole = STATUS_OK;
     if (set->gguf)
         status = gguf_file_check(set->gguf, status, err);
-    for (uint32_t i = 0; i < set->shard_count && whole == STATUS_OK; i++)
-        whole = mapping_check(&set->shards[i].file, &cut);
-    if (whole == STATUS_OK)
-        return status;
-    *err = cut;
-    return whole;
+    for (uint32_t i = 0; i < set->shard_count; i++)
+        status = mapping_check(&set->shards[i].file, status, err);
+    return status;
 }
 
 // Adds bytes to a hash.

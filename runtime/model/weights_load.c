@@ -271,7 +271,7 @@ static enum status put_named(struct loader *l, struct weight *weight,
     const struct tensor *tensor = part->tensor;
     enum status status = put_tensor(l, weight, part);
     if (status == STATUS_OK && mapping_is_cut(tensor->mapping))
-        return mapping_check(tensor->mapping, l->err);
+        return mapping_check(tensor->mapping, STATUS_OK, l->err);
     return status == STATUS_INVALID
                ? error_prefix(l->err, "%s: the tensor %s", tensor->file, safe_of(tensor->name).at)
                : status;

@@ -81,14 +81,10 @@ static enum status parts_open(struct model_source *source, const char *path, str
 enum status gguf_file_check(const struct model_source *source, enum status status,
                             struct error *err)
 {
-    struct error cut;
-    enum status whole = mapping_check(&source->mapping, &cut);
-    for (uint32_t i = 0; i < source->other_count && whole == STATUS_OK; i++)
-        whole = mapping_check(&source->others[i], &cut);
-    if (whole == STATUS_OK)
-        return status;
-    *err = cut;
-    return whole;
+    status = mapping_check(&source->mapping, status, err);
+    for (uint32_t i = 0; i < source->other_count; i++)
+        status = mapping_check(&source->others[i], status, err);
+    return status;
 }
 
 static enum status file_create(struct model_source **out, const char *path, struct error *err)

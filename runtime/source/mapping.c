@@ -144,12 +144,12 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
     return STATUS_OK;
 }
 
-enum status mapping_check(const struct mapping *mapping, struct error *err)
+enum status mapping_check(const struct mapping *mapping, enum status status, struct error *err)
 {
     struct stat now;
     size_t lost = atomic_load(&mapping->lost);
     if (!mapping->at)
-        return STATUS_OK;
+        return status;
     if (fstat(mapping->fd, &now) != 0)
         return error_set(err, STATUS_IO, "cannot read %s: %s", mapping->path, strerror(errno));
     if ((uint64_t)now.st_size < mapping->bytes)
@@ -168,7 +168,7 @@ enum status mapping_check(const struct mapping *mapping, struct error *err)
                          "%s: byte %zu could not be read, because its disk failed or the file was "
                          "truncated while it was loaded; load it again when the file is complete",
                          mapping->path, lost - 1);
-    return STATUS_OK;
+    return status;
 }
 
 void mapping_drop(const void *at, size_t bytes)

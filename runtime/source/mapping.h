@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file mapped read-only. Reading a page that no longer exists (the file was truncated, its disk
 // failed) raises SIGBUS. Inside a mapping the rest of the file then reads as zeros, on all threads,
-// and mapping_check returns an error; who reads a mapping calls it before the result is used.
-// Elsewhere the previously installed handler runs.
+// and mapping_check returns an error: call it after reading, before the result is used. For other
+// addresses the previously installed handler runs.
 #pragma once
 
 #include "base/status.h"
@@ -32,9 +32,11 @@ static inline bool mapping_is_cut(const struct mapping *mapping)
 {
     return atomic_load_explicit(&mapping->lost, memory_order_relaxed) > 0;
 }
-// IO if the file was truncated or changed since mapping_open, or a part of it could not be read.
-// The error has the path and the remedy. OK for a mapping that mapping_open did not open.
-enum status mapping_check(const struct mapping *mapping, struct error *err) MUST_USE;
+// Returns IO if the file was truncated or changed since mapping_open, or a part of it could not be
+// read; the error, with path and remedy, replaces that of `status`, which the file explains. Else
+// returns `status`, also for a mapping that mapping_open did not open.
+enum status mapping_check(const struct mapping *mapping, enum status status,
+                          struct error *err) MUST_USE;
 // Removes the pages of bytes [at, at + bytes) of a mapped file from the process's resident memory.
 // They stay in the page cache, and reading them again maps them again.
 void mapping_drop(const void *at, size_t bytes);
