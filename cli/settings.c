@@ -437,7 +437,6 @@ void model_settings_to_options(const struct model_settings *s, struct model_opti
                                   .max_num_batched_tokens = s->max_num_batched_tokens,
                                   .block_size = s->block_size,
                                   .load_dummy = s->load_format != 0,
-                                  .plan_declared = s->load_format != 0,
                                   .penalty_rows = s->penalty_rows > 0 ? (int)s->penalty_rows : -1,
                                   .rerank = s->rerank_prompt};
 }

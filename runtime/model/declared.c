@@ -36,7 +36,7 @@ struct declared_rule {
 };
 
 struct declaration {
-    json_t *json;         // of the file
+    json_t *json;         // the whole file
     const json_t *object; // the declaration in it
     const char *usual;    // see quantised_format_of
     const char *folder;

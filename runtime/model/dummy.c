@@ -13,7 +13,7 @@ enum { PLACES = 1 << 16, BAND_BYTES = 16 << 20, BAND_ROWS = 128 };
 
 enum dummy_kind { KIND_INT4, KIND_E2M1, KIND_FP8 };
 
-static const float deviation = 0.02f;       // of the elements
+static const float deviation = 0.02f;       // standard deviation of the elements
 static const float root_of_2 = 1.41421356f; // standard deviation of popcount(byte) - 4
 
 // Returns the code of a number from -4 to 4.

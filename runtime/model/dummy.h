@@ -10,7 +10,7 @@
 
 struct dummy { // zeroed by its owner
     uint8_t *codes;
-    size_t bytes; // of `codes`; 0: none yet
+    size_t bytes; // size of `codes`; 0 before the first use
     int kind;     // how a whole number becomes a code
 };
 

@@ -41,8 +41,8 @@ struct model_options {
     // default, for encoders raised to one input.
     uint32_t max_num_batched_tokens;
     uint32_t block_size; // tokens per KV block: 16, 32 or 64; 0: 64
-    bool load_dummy;     // true: random weights; no weight file is read
-    bool plan_declared;  // true, with load_dummy and no dtype: formats as declared (declared.h)
+    // Random weights; no file is read. Without a dtype: in the declared formats (declared.h).
+    bool load_dummy;
     // Rows of penalties, at most max_num_seqs; -1: 64, or all with a default repetition penalty.
     int penalty_rows;
     enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults

@@ -67,8 +67,8 @@ static enum status nested_read(struct module_find *m, const struct tensor *scale
     uint64_t count = blocks > 0 ? (tensor_elements(scale) + blocks - 1) / blocks : 0;
     if (!tensor_type_is(scales, "F32") || tensor_elements(scales) != count || count == 0)
         return module_wrong(m, scales,
-                          "%" PRIu64 " scales in blocks of %" PRIu64 " have F32 [%" PRIu64 "]",
-                          tensor_elements(scale), blocks, count);
+                            "%" PRIu64 " scales in blocks of %" PRIu64 " have F32 [%" PRIu64 "]",
+                            tensor_elements(scale), blocks, count);
     m->p->nested = nested;
     return STATUS_OK;
 }
@@ -89,15 +89,15 @@ enum status module_blocks_read(struct module_find *m)
     uint32_t n = state_count(json_array_get(shape, 0)), k = state_count(json_array_get(shape, 1));
     uint32_t block = state_count(json_object_get(state, "blocksize"));
     status = module_size_set(m, n, k);
-    if (status == STATUS_OK &&
-        (block == 0 || k % block != 0 || k % 2 != 0 || tensor_elements(m->code) != (uint64_t)n * k / 2))
+    if (status == STATUS_OK && (block == 0 || k % block != 0 || k % 2 != 0 ||
+                                tensor_elements(m->code) != (uint64_t)n * k / 2))
         status = module_wrong(m, m->code,
-                            "%u x %u codes of 4 bits in blocks of %u elements of a row "
-                            "are %" PRIu64 " bytes",
-                            n, k, block, (uint64_t)n * k / 2);
+                              "%u x %u codes of 4 bits in blocks of %u elements of a row "
+                              "are %" PRIu64 " bytes",
+                              n, k, block, (uint64_t)n * k / 2);
     if (status == STATUS_OK && tensor_elements(scale) != (uint64_t)n * k / block)
         status = module_wrong(m, scale, "%u x %u elements have %" PRIu64 " scales", n, k,
-                            (uint64_t)n * k / block);
+                              (uint64_t)n * k / block);
     p->values = floats_copy(m, map, 16);
     if (status == STATUS_OK && !p->values)
         status = module_wrong(m, map, "the values of codes of 4 bits are F32 [16]");

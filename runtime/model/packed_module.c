@@ -43,7 +43,7 @@ struct tensor *module_take(const struct module_find *m, const char *tail)
 }
 
 enum status module_wrong(const struct module_find *m, const struct tensor *tensor,
-                              const char *format, ...)
+                         const char *format, ...)
 {
     char wanted[160], shape[96] = "";
     va_list args;

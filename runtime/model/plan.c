@@ -453,7 +453,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         return status;
     const struct model_config *c = &parts->config;
     struct declaration *declaration = NULL;
-    if (o->load_dummy && o->plan_declared && o->dtype < 0)
+    if (o->load_dummy && o->dtype < 0)
         status = declaration_open(&declaration, c->weights_folder, sizes->rank == 0, err);
     if (status != STATUS_OK)
         return status;

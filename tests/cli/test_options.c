@@ -411,7 +411,7 @@ static void test_every_option_has_its_field(void **state)
     assert_int_equal(p.model.max_result_bytes, 2048);
     assert_int_equal(p.model.load_format, 1);
     model_settings_to_options(&p.model, &options);
-    assert_true(options.load_dummy && options.plan_declared);
+    assert_true(options.load_dummy);
     assert_int_equal(options.rerank, 2);
     assert_int_equal(options.kv_dtype, -1);
     for (int i = 5; i <= 6; i++) { // fp8, fp8_e4m3

@@ -491,7 +491,7 @@ static uint64_t plan_weights(const char *folder, bool declared, char formats[FOR
     struct device_options with = {.threads = 1};
     struct model_plan *plan = NULL;
     struct model_options options = rig_options();
-    options.load_dummy = options.plan_declared = declared;
+    options.load_dummy = declared;
     uint64_t bytes = 0;
     assert_int_equal(rig_device()->open(&device, &with, &err), STATUS_OK);
     if (model_plan_open(&plan, folder, rig_device(), device, &options, &err) != STATUS_OK)
@@ -536,7 +536,7 @@ static void dummy_logits(float logits[VOCAB], char formats[FORMATS_TEXT], const 
     enum { COUNT = sizeof tokens / sizeof tokens[0] };
     struct rig rig;
     struct model_options options = rig_options();
-    options.load_dummy = options.plan_declared = true;
+    options.load_dummy = true;
     if (split)
         rig_open(&rig, folder, &options);
     else
