@@ -55,8 +55,8 @@ static __device__ __forceinline__ void scores_half(float s[F::TILES][8][4], cons
 
 // S += Q K^T with keys in fp8. ldmatrix moves two codes as one element: 16 codes of 32 keys at a
 // time, so that only the queries' fragments of these columns are held. The stored order of columns
-// (e4m3_place) gives a lane the codes 2t, 2t + 1, 2t + 8 and 2t + 9 of a key: its words b0 and b1
-// of an mma over 16 columns.
+// (e4m3_place) gives a lane the codes 2t, 2t + 1, 2t + 8 and 2t + 9 of a key. These are its
+// operands b0 and b1 of an mma of 16 columns.
 template <class F>
 static __device__ __forceinline__ void scores_fp8(float s[F::TILES][8][4], const attn_tiles<F> &at,
                                                   uint32_t dim, uint32_t mine, uint32_t theirs)

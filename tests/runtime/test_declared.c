@@ -57,7 +57,7 @@ static const struct {
     {NULL, TWO_GROUPS, LAYER(2, "self_attn.k_proj"), FP8},
     {NULL, TWO_GROUPS, LAYER(0, "mlp.up_proj"), 32},
     {NULL, TWO_GROUPS, LAYER(1, "mlp.up_proj"), FLOATS},
-    // what regular expressions of POSIX lack, or what could take all memory, matches nothing
+    // patterns that POSIX does not have, or that could use up memory, are ignored
     {NULL, ARRAYS("\"ignore\":[\"re:(?!x).*\"]"), LAYER(1, "mlp.up_proj"), 64},
     {NULL, ARRAYS("\"ignore\":[\"re:(.{1,200}){1,200}\"]"), LAYER(1, "mlp.up_proj"), 64},
     {NULL, ARRAYS("\"ignore\":[\"re:((((((((((.+)+)+)+)+)+)+)+)+)+)+\"]"), LAYER(1, "mlp.up_proj"),
